@@ -1,0 +1,10 @@
+"""Convergent off-policy learning: exact answers, compiled learners, honest reports."""
+
+from . import oracle as oracle
+from . import problems as problems
+from . import schedules as schedules
+from ._types import Sample as Sample
+from ._types import Transition as Transition
+from .agents import Softmax as Softmax
+from .mdp import MDP as MDP
+from .mdp import Problem as Problem

@@ -1,0 +1,202 @@
+"""Finite nonnegative matrices: classes, periods, resolvents and stationary laws.
+
+Everything here takes a dense or csr matrix and answers in float64. For a matrix Q of
+spectral radius below one, I - Q is an M-matrix: it is factorised without pivoting, which is
+stable and keeps nonnegative solutions nonnegative.
+"""
+
+import warnings
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy import sparse
+
+Matrix = np.ndarray | sparse.csr_array
+
+RESIDUAL = 1e-13  # relative residual at which an iterative solution is accepted
+SMALL = 3000  # states up to which a sparse factorisation is always cheap
+
+
+def graph(matrix: Matrix) -> sparse.csr_array:
+    """The positive entries of a matrix, as a graph."""
+    edges = sparse.csr_array(matrix > 0)
+    edges.eliminate_zeros()
+    return edges
+
+
+def strong_classes(matrix: Matrix) -> Int[np.ndarray, " s"]:
+    """The number of the strongly connected class of each state."""
+    from scipy.sparse.csgraph import connected_components
+
+    return connected_components(graph(matrix), directed=True, connection="strong")[1]
+
+
+def reachable(matrix: Matrix, sources: Bool[np.ndarray, " s"]) -> Bool[np.ndarray, " s"]:
+    """The states that some source leads to, sources included."""
+    from scipy.sparse.csgraph import breadth_first_order
+
+    root = sparse.csr_array(sources[None, :])  # one extra node that leads to every source
+    column = sparse.csr_array((len(sources) + 1, 1), dtype=bool)
+    edges = sparse.hstack([column, sparse.vstack([root, graph(matrix)])], format="csr")
+    order = breadth_first_order(edges, 0, return_predecessors=False)
+    found = np.zeros(len(sources), bool)
+    found[order[1:] - 1] = True
+    return found
+
+
+def _levels(matrix: Matrix, directed: bool) -> Int[np.ndarray, " s"]:
+    """The number of steps from state 0 to each state (it must reach them all)."""
+    from scipy.sparse.csgraph import dijkstra
+
+    return dijkstra(graph(matrix), directed, indices=0, unweighted=True).astype(int)
+
+
+def period(matrix: Matrix) -> int:
+    """The period of an irreducible matrix: the gcd of the lengths of its cycles."""
+    levels, edges = _levels(matrix, directed=True), graph(matrix).tocoo()
+    return int(np.gcd.reduce(levels[edges.row] + 1 - levels[edges.col]))
+
+
+def spectral_radius(matrix: Matrix) -> float:
+    """The largest modulus of an eigenvalue."""
+    num_states = matrix.shape[0]
+    if num_states <= 1000:
+        dense = matrix.toarray() if sparse.issparse(matrix) else matrix
+        return float(np.abs(np.linalg.eigvals(dense)).max(initial=0.0))
+    from scipy.sparse.linalg import eigs
+
+    # A fixed start makes the answer repeat. Adding I separates the Perron root from the
+    # other eigenvalues of the same modulus that a periodic matrix has.
+    shifted = matrix + sparse.eye_array(num_states, format="csr")
+    root = eigs(shifted, k=1, which="LM", v0=np.ones(num_states), return_eigenvectors=False)
+    return float(abs(root[0])) - 1.0
+
+
+def is_wide(matrix: Matrix) -> bool:
+    """Whether elimination would fill in: a large graph in which most states are near all others."""
+    if not sparse.issparse(matrix) or matrix.shape[0] <= SMALL:
+        return False
+    levels = _levels(matrix, directed=False)
+    return np.bincount(np.maximum(levels, 0)).max() > matrix.shape[0] / 8
+
+
+def _krylov(apply, rhs: np.ndarray, scale: float) -> np.ndarray | None:
+    """GMRES to a residual of `RESIDUAL * scale`, or None as soon as it stagnates."""
+    from scipy.sparse.linalg import LinearOperator, gmres
+
+    size = len(rhs)
+    operator = LinearOperator((size, size), matvec=apply, dtype=float)
+    y, previous = np.zeros(size), np.inf
+    while (residual := float(np.linalg.norm(rhs - apply(y)))) > RESIDUAL * scale:
+        if residual > 0.1 * previous:
+            return None
+        previous = residual
+        y, _ = gmres(
+            operator, rhs, x0=y, rtol=0.0, atol=0.5 * RESIDUAL * scale, restart=25, maxiter=1
+        )
+    return y
+
+
+class Resolvent:
+    r"""$(I - Q)^{-1}$ for a nonnegative matrix $Q$ of spectral radius below one.
+
+    Both sides share one factorisation. A wide graph, whose factors would be dense, mixes
+    fast, so that GMRES converges in a few steps: it is tried there first.
+    """
+
+    def __init__(self, matrix: Matrix, iterative: bool | None = None):
+        self.matrix = matrix
+        self.iterative = is_wide(matrix) if iterative is None else iterative
+
+    def right(self, b: Float[np.ndarray, " s"]) -> Float[np.ndarray, " s"]:
+        """The solution of y = b + Q y."""
+        return self._solve(b, self.matrix, transposed=True)
+
+    def left(self, b: Float[np.ndarray, " s"]) -> Float[np.ndarray, " s"]:
+        """The solution of y = b + Q' y."""
+        return self._solve(b, self.matrix.T, transposed=False)
+
+    def _solve(self, b, matrix, transposed):
+        if self.iterative and "_factor" not in self.__dict__:
+            y = _krylov(lambda y: y - matrix @ y, b, float(np.linalg.norm(b)))
+            if y is not None:
+                return y
+        y = self._factor(b, transposed)
+        return y + self._factor(b - (y - matrix @ y), transposed)
+
+    @cached_property
+    def _factor(self):
+        # I - Q' has dominant columns when Q is substochastic: the pivots stay on the diagonal.
+        if sparse.issparse(self.matrix):
+            from scipy.sparse.linalg import splu
+
+            size = self.matrix.shape[0]
+            factor = splu(
+                (sparse.eye_array(size, format="csr") - self.matrix).T.tocsc(),
+                permc_spec="MMD_AT_PLUS_A",
+                diag_pivot_thresh=0.0,
+                options={"SymmetricMode": True},
+            )
+            return lambda b, transposed: factor.solve(b, "T" if transposed else "N")
+        from scipy.linalg import lu_factor, lu_solve
+
+        lu = lu_factor((np.eye(len(self.matrix)) - self.matrix).T)
+        return lambda b, transposed: lu_solve(lu, b, trans=int(transposed))
+
+
+def convergent_resolvent(matrix: Matrix) -> Resolvent | None:
+    """The resolvent of a nonnegative matrix, or None unless its spectral radius is below one.
+
+    A witness decides: some y > 0 with Q y < y exists exactly then, and y = (I - Q)^{-1} 1 is one.
+    """
+    from scipy.linalg import LinAlgWarning
+
+    resolvent = Resolvent(matrix)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore", LinAlgWarning)
+        try:
+            y = resolvent.right(np.ones(matrix.shape[0]))
+        except RuntimeError:  # SuperLU: the factor is exactly singular
+            return None
+        return resolvent if (y > 0).all() and (matrix @ y < y).all() else None
+
+
+def stationary(matrix: Matrix) -> Float[np.ndarray, " s"]:
+    """The stationary law of an irreducible stochastic matrix.
+
+    The law is the expected number of visits between two visits to one state, which is a
+    solution with an M-matrix: no difference of close numbers is taken. For a wide graph GMRES is
+    tried first, and believed only where two unlike starting points lead to the same law:
+    a small residual alone says nothing when the chain mixes slowly.
+    """
+    num_states = matrix.shape[0]
+    if num_states == 1:
+        return np.ones(1)
+    uniform = np.full(num_states, 1.0 / num_states)
+    if is_wide(matrix):
+        first = _stationary_krylov(matrix, uniform)
+        if first is not None:
+            second = _stationary_krylov(matrix, np.eye(1, num_states, num_states // 2)[0])
+            if second is not None and np.abs(first - second).sum() < 1e-10:
+                return first
+    law = uniform
+    for _ in range(10):
+        law = law @ matrix
+    pin = int(law.argmax())  # a state that is visited often keeps the system well conditioned
+    rest = np.delete(np.arange(num_states), pin)
+    row = matrix[[pin]][:, rest]
+    row = row.toarray()[0] if sparse.issparse(row) else row[0]
+    visits = np.ones(num_states)
+    visits[rest] = Resolvent(matrix[rest][:, rest], iterative=False).left(row)
+    return visits / visits.sum()
+
+
+def _stationary_krylov(matrix: Matrix, guess: np.ndarray) -> np.ndarray | None:
+    transposed = matrix.T.tocsr()
+    scale = float(np.linalg.norm(guess))
+    step = _krylov(lambda y: y - transposed @ y, transposed @ guess - guess, scale)
+    if step is None:
+        return None
+    law = transposed @ np.maximum(guess + step, 0.0)  # a step of the chain removes rounding signs
+    return law / law.sum()

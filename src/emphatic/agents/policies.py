@@ -1,0 +1,41 @@
+"""Policies: functions from theta to (s, a) probabilities."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Softmax:
+    r"""The linear softmax policy $\pi_\theta(a|s) \propto \exp(\phi(s,a)^\top\theta)$.
+
+    **Arguments:**
+
+    - `features`: $\phi$, an (s, a, n) array.
+    """
+
+    features: Any
+
+    def __post_init__(self):
+        features = np.array(self.features, dtype=np.float64)
+        if features.ndim != 3 or not np.isfinite(features).all():
+            raise ValueError(
+                f"features: got shape {features.shape}; a finite (states, actions, n) array is required"
+            )
+        features.flags.writeable = False
+        object.__setattr__(self, "features", features)
+
+    def __call__(self, theta):
+        return jax.nn.softmax(self.features @ theta, axis=1)
+
+    @property
+    def spread(self) -> float:
+        r"""The largest distance $\max_{s,a,b}\|\phi(s,a) - \phi(s,b)\|$ between actions of a state."""
+        return float(
+            max(
+                np.linalg.norm(self.features - self.features[:, [b]], axis=2).max()
+                for b in range(self.features.shape[1])
+            )
+        )

@@ -1,0 +1,375 @@
+"""Problems: a Markov decision process, a behaviour policy, an interest and features."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from . import _markov
+from ._markov import Matrix
+from ._types import Sample, Transition
+
+ROW_TOLERANCE = 1e-8
+
+
+def _frozen(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array
+
+
+def _finite(name: str, value: Any) -> np.ndarray:
+    """A read-only float64 copy of numbers that are all finite."""
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: got {type(value).__name__}; numbers are required") from None
+    if not np.isfinite(array).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise ValueError(f"{name}: entry {where} is {array[where]}; every entry must be finite")
+    return _frozen(array)
+
+
+def _shaped(name: str, value: Any, shape: tuple[int, ...], axes: str) -> np.ndarray:
+    array = _finite(name, value)
+    if array.shape != shape:
+        raise ValueError(f"{name}: got shape {array.shape}; {shape} ({axes}) is required")
+    return array
+
+
+def _nonnegative(name: str, array: np.ndarray) -> np.ndarray:
+    if (array < 0).any():
+        where = tuple(int(i) for i in np.argwhere(array < 0)[0])
+        raise ValueError(f"{name}: entry {where} is {array[where]:g}; no entry may be negative")
+    return array
+
+
+def _stochastic(name: str, sums: np.ndarray, row) -> None:
+    """Rows must sum to one; `row(k)` says in words which row k is."""
+    wrong = np.abs(sums - 1.0) > ROW_TOLERANCE
+    if wrong.any():
+        k = int(wrong.argmax())
+        raise ValueError(
+            f"{name}: the row of {row(k)} sums to {sums[k]:.10g}; every row must sum to 1 "
+            f"within {ROW_TOLERANCE:g}"
+        )
+
+
+def _policy(name: str, value: Any, shape: tuple[int, int]) -> np.ndarray:
+    policy = _nonnegative(name, _shaped(name, value, shape, "states, actions"))
+    _stochastic(name, policy.sum(1), lambda s: f"state {s}")
+    return policy
+
+
+def _csr(name: str, matrix: Any, merge: bool = True) -> sparse.csr_array:
+    """A read-only float64 csr copy with finite entries, equal positions merged."""
+    copy = sparse.csr_array(matrix, dtype=np.float64, copy=True)
+    if merge:
+        copy.sum_duplicates()
+    copy.data = _finite(f"{name}.data", copy.data)
+    _frozen(copy.indices)
+    _frozen(copy.indptr)
+    return copy
+
+
+def policy_matrix(policy: Float[np.ndarray, "s a"]) -> sparse.csr_array:
+    r"""The (s, s*a) matrix $W_\pi$ that averages over actions: $(W_\pi q)(s) = \sum_a\pi(a|s)q(s,a)$.
+
+    With the (s*a, s) kernel $K$ of an MDP, $P_\pi = W_\pi K$ and $\tilde P_\pi = K W_\pi$.
+    """
+    states, actions = policy.shape
+    pointers = np.arange(0, states * actions + 1, actions)
+    return sparse.csr_array((policy.ravel(), np.arange(states * actions), pointers))
+
+
+@dataclass(frozen=True, eq=False)
+class MDP:
+    r"""A finite Markov decision process: $p(s'|s,a)$, $r(s,a,s')$ and $\gamma(s,a,s')$.
+
+    A sparse transition is a csr array of shape (s*a, s) whose row `s * num_actions + a` is
+    $p(\cdot|s,a)$. Its stored entries are the possible outcomes: with a reward or discount
+    aligned to `transition.data`, two entries may lead to the same state with different
+    rewards or discounts (walking to the start state is not being restarted there).
+
+    **Arguments:**
+
+    - `transition`: $p$, an (s, a, s') array or a csr array of shape (s*a, s).
+    - `reward`: $r$, a number, an (s, a) array, an (s, a, s') array if the transition is
+      dense, or an array aligned with `transition.data` if it is sparse.
+    - `discount`: $\gamma$, in the same forms. A number must lie in [0, 1); entries of an array lie
+      in [0, 1], and the end of an episode is a discount of 0 straight to a start state.
+    """
+
+    transition: Any
+    reward: Any
+    discount: Any
+    num_states: int = field(init=False)
+    num_actions: int = field(init=False)
+
+    def __post_init__(self):
+        transition = self.transition
+        if sparse.issparse(transition):
+            aligned = np.ndim(self.reward) == 1 or np.ndim(self.discount) == 1
+            if aligned and transition.format != "csr":
+                raise ValueError(
+                    f"transition: got the sparse format {transition.format!r}; csr is required "
+                    "where the reward or the discount is aligned with transition.data"
+                )
+            transition = _csr("transition", transition, merge=not aligned)
+            _nonnegative("transition.data", transition.data)
+            rows, states = transition.shape
+            if not states or not rows or rows % states:
+                raise ValueError(
+                    f"transition: got shape {transition.shape}; a sparse transition has shape "
+                    "(states * actions, states)"
+                )
+            actions, outcomes = rows // states, transition.data.shape
+        else:
+            transition = _nonnegative("transition", _finite("transition", transition))
+            if transition.ndim != 3 or transition.shape[0] != transition.shape[2]:
+                raise ValueError(
+                    f"transition: got shape {transition.shape}; (states, actions, states) is "
+                    "required"
+                )
+            if not transition.size:
+                raise ValueError(f"transition: got shape {transition.shape}; it must not be empty")
+            states, actions, _ = outcomes = transition.shape
+        object.__setattr__(self, "transition", transition)
+        object.__setattr__(self, "num_states", states)
+        object.__setattr__(self, "num_actions", actions)
+        _stochastic(
+            "transition",
+            np.asarray(self.kernel.sum(1)),
+            lambda k: f"(state {k // actions}, action {k % actions})",
+        )
+        for name in ("reward", "discount"):
+            value = _finite(name, getattr(self, name))
+            if value.shape not in ((), (states, actions), outcomes):
+                raise ValueError(
+                    f"{name}: got shape {value.shape}; a number, {(states, actions)} or {outcomes} "
+                    "is required"
+                )
+            object.__setattr__(self, name, float(value) if value.ndim == 0 else value)
+        if isinstance(self.discount, float):
+            if not 0.0 <= self.discount < 1.0:
+                raise ValueError(f"discount: got {self.discount:g}; a number must lie in [0, 1)")
+        elif not ((self.discount >= 0) & (self.discount <= 1)).all():
+            where = np.argwhere((self.discount < 0) | (self.discount > 1))[0]
+            where = tuple(int(i) for i in where)
+            raise ValueError(
+                f"discount: entry {where} is {self.discount[where]:g}; a discount that varies "
+                "must lie in [0, 1]"
+            )
+
+    @cached_property
+    def kernel(self) -> Matrix:
+        r"""$p(s'|s,a)$ as an (s*a, s) matrix."""
+        return self.transition if self.is_sparse else self._weighted(1.0)
+
+    def discounted(self, power: int = 1) -> Matrix:
+        r"""$p(s'|s,a)\,\gamma(s,a,s')^n$ as an (s*a, s) matrix, $n$ the power."""
+        return self._weighted(self.discount**power)
+
+    @cached_property
+    def mean_reward(self) -> Float[np.ndarray, "s a"]:
+        r"""$\tilde r(s,a) = \sum_{s'} p(s'|s,a)\,r(s,a,s')$."""
+        mean = np.asarray(self._weighted(self.reward).sum(1))
+        return mean.reshape(self.num_states, self.num_actions)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the transition is a csr array."""
+        return sparse.issparse(self.transition)
+
+    def outcome(self, values: Any) -> np.ndarray:
+        """A reward or discount of any form, for each entry of the kernel (row by row)."""
+        shape = (self.num_states, self.num_actions)
+        if not self.is_sparse:
+            full = (*shape, self.num_states)
+            values = np.asarray(values)
+            return np.broadcast_to(values[..., None] if values.ndim == 2 else values, full).ravel()
+        if np.ndim(values) == 2:
+            return np.repeat(np.ravel(values), np.diff(self.transition.indptr))
+        return np.broadcast_to(values, self.transition.data.shape)
+
+    def _weighted(self, weight: Any) -> Matrix:
+        if not self.is_sparse:
+            flat = self.outcome(weight) * self.transition.ravel()
+            return flat.reshape(-1, self.num_states)
+        p = self.transition
+        return sparse.csr_array((p.data * self.outcome(weight), p.indices, p.indptr), shape=p.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    r"""What is asked of off-policy learning, as read-only NumPy float64 arrays.
+
+    **Arguments:**
+
+    - `mdp`: The process.
+    - `behavior`: $\mu(a|s)$, an (s, a) array whose chain is irreducible.
+    - `interest`: $i(s) \ge 0$, an (s,) array or a number.
+    - `x`: State features $X$, an (s, k) array, dense or csr.
+    - `xa`: State-action features $\tilde X$, an (s, a, l) array or a csr array of shape (s*a, l);
+      by default $\tilde x(s,a) = e_a \otimes x(s)$.
+    - `start`: The law of $S_0$; by default the stationary law $d_\mu$ of the behaviour.
+    - `target`: A default target policy $\pi(a|s)$, an (s, a) array.
+    - `labels`: What the states are called, whole numbers; by default 0, 1, 2, ...
+    """
+
+    mdp: MDP
+    behavior: Any
+    interest: Any
+    x: Any
+    xa: Any = None
+    start: Any = None
+    target: Any = None
+    labels: Any = None
+
+    def __post_init__(self):
+        states, actions = shape = self.mdp.num_states, self.mdp.num_actions
+
+        def put(name, value):
+            object.__setattr__(self, name, value)
+
+        put("behavior", _policy("behavior", self.behavior, shape))
+        self._require_irreducible()
+        interest = _finite("interest", self.interest)
+        if interest.ndim == 0:
+            interest = _finite("interest", np.broadcast_to(interest, (states,)))
+        put(
+            "interest", _nonnegative("interest", _shaped("interest", interest, (states,), "states"))
+        )
+        if not self.interest.any():
+            raise ValueError("interest: every entry is 0; some state must be of interest")
+        put("x", self._features("x", self.x, (states,), "states, features"))
+        if self.xa is None:
+            flat = sparse.kron(self.x, sparse.eye_array(actions), format="csr")
+            order = np.arange(flat.shape[1]).reshape(-1, actions).T.ravel()  # a first, then k
+            xa = flat[:, order]
+            put("xa", xa if sparse.issparse(self.x) else xa.toarray().reshape(*shape, -1))
+        put("xa", self._features("xa", self.xa, shape, "states, actions, features"))
+        if self.labels is not None:
+            labels = np.array(self.labels)
+            if labels.shape != (states,) or not np.issubdtype(labels.dtype, np.integer):
+                raise ValueError(
+                    f"labels: got {labels.dtype} of shape {labels.shape}; {states} whole numbers "
+                    "are required"
+                )
+        put("labels", _frozen(np.arange(states) if self.labels is None else labels))
+        start = self.stationary if self.start is None else self.start
+        put("start", _nonnegative("start", _shaped("start", start, (states,), "states")))
+        _stochastic("start", self.start.sum(keepdims=True), lambda _: "the law")
+        if self.target is not None:
+            put("target", self._checked_target(self.target))
+
+    def _features(self, name: str, value: Any, leading: tuple[int, ...], axes: str) -> Any:
+        if sparse.issparse(value):
+            features, rows = _csr(name, value), (int(np.prod(leading)),)
+        else:
+            features, rows = _finite(name, value), leading
+        if features.shape[:-1] != rows or features.shape[-1] == 0:
+            raise ValueError(
+                f"{name}: got shape {features.shape}; {(*rows, 'k')} ({axes}) is required"
+            )
+        return features
+
+    def _require_irreducible(self) -> None:
+        chain = policy_matrix(self.behavior) @ self.mdp.kernel
+        classes = _markov.strong_classes(chain)
+        if classes.max() == 0:
+            return
+        first = np.zeros(len(classes), bool)
+        first[0] = True
+        unreached = ~_markov.reachable(chain, first)
+        if unreached.any():
+            what = f"state {unreached.argmax()} is never reached from state 0"
+        else:
+            lost = ~_markov.reachable(chain.T, first)
+            what = f"state 0 is never reached again from state {lost.argmax()}"
+        raise ValueError(
+            f"behavior: its chain is not irreducible ({classes.max() + 1} classes): {what}; every "
+            "state must lead to every other"
+        )
+
+    def require_target(self, target: ArrayLike | None = None) -> Float[np.ndarray, "s a"]:
+        """The target policy as a checked array; None is the problem's own."""
+        if target is None:
+            if self.target is None:
+                raise ValueError("target: not given, and the problem has no target of its own")
+            return self.target
+        return self.target if target is self.target else self._checked_target(target)
+
+    def _checked_target(self, target: ArrayLike) -> np.ndarray:
+        target = _policy("target", target, (self.mdp.num_states, self.mdp.num_actions))
+        outside = (target > 0) & (self.behavior == 0)
+        if outside.any():
+            s, a = np.argwhere(outside)[0]
+            raise ValueError(
+                f"target: takes action {a} in state {s} with probability {target[s, a]:g}, where "
+                "the behavior never does; pi(a|s) > 0 requires mu(a|s) > 0"
+            )
+        if not isinstance(self.mdp.discount, float):
+            self._require_discounting(target)
+        return target
+
+    def _require_discounting(self, target: np.ndarray) -> None:
+        """Every state must lead to a transition that discounts: the radius is then below one."""
+        mdp, average = self.mdp, policy_matrix(target)
+        lost = average @ np.asarray(mdp._weighted(1.0 - np.asarray(mdp.discount)).sum(1))
+        chain = average @ mdp.kernel
+        trapped = ~_markov.reachable(chain.T, lost > 0)
+        if trapped.any():
+            raise ValueError(
+                f"target: from state {trapped.argmax()} it never leaves a closed class where the "
+                "discount is always 1, so the discounted chain has spectral radius 1; it must be "
+                "below 1"
+            )
+
+    @cached_property
+    def stationary(self) -> Float[np.ndarray, " s"]:
+        r"""The stationary law $d_\mu$ of the behaviour's chain, $d_\mu^\top P_\mu = d_\mu^\top$."""
+        return _frozen(_markov.stationary(policy_matrix(self.behavior) @ self.mdp.kernel))
+
+    @cached_property
+    def xa_rows(self) -> Matrix:
+        r"""$\tilde X$ as a matrix of (s*a) rows."""
+        return self.xa if sparse.issparse(self.xa) else self.xa.reshape(-1, self.xa.shape[-1])
+
+    @cached_property
+    def _dense_features(self) -> tuple[np.ndarray, np.ndarray]:
+        shape = (self.mdp.num_states, self.mdp.num_actions, -1)
+        x = self.x.toarray() if sparse.issparse(self.x) else self.x
+        xa = self.xa.toarray() if sparse.issparse(self.xa) else self.xa
+        return x, xa.reshape(shape)
+
+    def view(self, pi, pi_next, sample: Sample) -> Transition:
+        r"""What a linear learner sees of a sample under the target $\pi$.
+
+        The only place where ratios are made: $\rho_t = \pi(A_t|S_t)/\mu(A_t|S_t)$.
+
+        **Arguments:**
+
+        - `pi`, `pi_next`: $\pi(\cdot|S_t)$ and $\pi(\cdot|S_{t+1})$.
+        - `sample`: What happened.
+        """
+        s, a, s_next, a_next = sample.state, sample.action, sample.state_next, sample.action_next
+        x, xa = (jnp.asarray(table) for table in self._dense_features)
+        mu, interest = jnp.asarray(self.behavior), jnp.asarray(self.interest)
+        return Transition(
+            time=sample.time,
+            x=x[s],
+            x_next=x[s_next],
+            xa=xa[s, a],
+            xa_next=xa[s_next, a_next],
+            rho=pi[a] / mu[s, a],
+            rho_next=pi_next[a_next] / mu[s_next, a_next],
+            interest=interest[s],
+            interest_next=interest[s_next],
+            reward=sample.reward,
+            discount=sample.discount,
+        )

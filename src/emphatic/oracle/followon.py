@@ -1,0 +1,129 @@
+"""Exact moments of the followon trace, and of its truncations."""
+
+import numpy as np
+from jaxtyping import Bool, Float
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from .. import _markov
+from .._markov import Matrix, Resolvent
+from ..mdp import Problem, policy_matrix
+from .chain import emphasis, target_chain, weighted_emphasis
+from .systems import RANK_TOLERANCE, weighted_gram
+
+
+def _second_moment_matrix(problem: Problem, target: ArrayLike | None) -> Matrix:
+    r"""$B = \sum_a (\pi^2/\mu)\,\gamma^2 p$."""
+    target, mu = problem.require_target(target), problem.behavior
+    weight = np.divide(target**2, mu, out=np.zeros_like(mu), where=mu > 0)
+    return policy_matrix(weight) @ problem.mdp.discounted(2)
+
+
+def followon_radius(problem: Problem, target: ArrayLike | None = None) -> float:
+    r"""The spectral radius of the recursion of the trace's second moment.
+
+    It is that of $B = \sum_a(\pi^2/\mu)\gamma^2p$ on the states that interest leads to, and the
+    trace has a finite variance everywhere iff it is below 1. Where the ratio's law and the
+    discount are the same in all states, it is $\gamma^2\mathbb E_\mu[\rho^2]$.
+    """
+    B = _second_moment_matrix(problem, target)
+    active = np.flatnonzero(_markov.reachable(B, problem.interest > 0))
+    return _markov.spectral_radius(B[active][:, active])
+
+
+def followon_variance(problem: Problem, target: ArrayLike | None = None) -> Float[np.ndarray, " s"]:
+    r"""The limiting variance of the followon trace $M_t$ given $S_t = s$, infinite where it is.
+
+    With $B = \sum_a(\pi^2/\mu)\gamma^2p$ the second moment solves
+
+    $$
+    d\,\mathbb E[M^2] = d\,i\,(2m_\pi - i) + B^\top(d\,\mathbb E[M^2]).
+    $$
+
+    It is infinite at every state that $B$ leads to from a strongly connected class of spectral
+    radius at least 1 that interest leads to, and finite elsewhere.
+    """
+    B, d, i = _second_moment_matrix(problem, target), problem.stationary, problem.interest
+    m = emphasis(problem, target)
+    active = np.flatnonzero(_markov.reachable(B, i > 0))
+    second = B[active][:, active]
+    infinite = np.zeros(len(active), bool)
+    resolvent = _markov.convergent_resolvent(second)
+    if resolvent is None:
+        infinite = _explodes(second)
+        second = second[~infinite][:, ~infinite]
+        resolvent = Resolvent(second)
+    variance = np.zeros(len(d))
+    variance[active[infinite]] = np.inf
+    finite = active[~infinite]
+    if len(finite):
+        moment = resolvent.left((d * i * (2.0 * m - i))[finite]) / d[finite]
+        # A trace that does not vary leaves a difference of equal numbers.
+        variance[finite] = np.maximum(moment - m[finite] ** 2, 0.0)
+    return variance
+
+
+def _explodes(B: Matrix) -> Bool[np.ndarray, " s"]:
+    """The states that lie in, or behind, a strongly connected class of radius at least one."""
+    classes = _markov.strong_classes(B)
+    sizes = np.bincount(classes)
+    source = (sizes[classes] == 1) & (B.diagonal() >= 1.0)  # the radius of a lone state
+    order = np.argsort(classes, kind="stable")
+    first = np.cumsum(sizes) - sizes
+    for label in np.flatnonzero(sizes > 1):
+        states = order[first[label] : first[label] + sizes[label]]
+        source[states] = _markov.convergent_resolvent(B[states][:, states]) is None
+    return _markov.reachable(B, source)
+
+
+def truncated_emphasis(
+    problem: Problem, target: ArrayLike | None = None, length: int = 0
+) -> Float[np.ndarray, " s"]:
+    r"""The emphasis that keeps $n$ ratios, $m_n = \sum_{k=0}^n(\gamma D^{-1}P_\pi^\top D)^k\,i$.
+
+    **Arguments:**
+
+    - `problem`, `target`: The problem and the target policy.
+    - `length`: The number of ratios $n$; 0 is the interest.
+    """
+    if length < 0:
+        raise ValueError(f"length: got {length}; the number of ratios must be >= 0")
+    backward = target_chain(problem, target).matrix.T
+    d = problem.stationary
+    total = source = d * problem.interest
+    for _ in range(length):
+        total = source + backward @ total
+    return total / d
+
+
+def _smallest_eigenvalue(matrix: np.ndarray) -> float:
+    """The smallest eigenvalue of the symmetric part, zero if it is only rounding."""
+    eigenvalues = np.linalg.eigvalsh(matrix + matrix.T) / 2.0
+    smallest, scale = eigenvalues[0], np.abs(eigenvalues).max()
+    return float(smallest) if abs(smallest) > RANK_TOLERANCE * scale else 0.0
+
+
+def truncation_length(problem: Problem, target: ArrayLike | None = None) -> int | None:
+    r"""The smallest $n$ from which truncated emphatic TD is stable, or None.
+
+    That is, the smallest $n$ such that $X^\top D_{m_{n'}}(I - \gamma P_\pi)X$ is positive definite for
+    every $n' \ge n$, with $D_{m_n} = \mathrm{diag}(d_\mu m_n)$. None if no such $n$ exists. Being
+    positive definite is not monotone in $n$, so each length is examined until the remaining tail
+    $d_\mu(m_\pi - m_n)$, whose sum never grows, is too small to change the sign.
+    """
+    chain = target_chain(problem, target)
+    x = problem.x.toarray() if sparse.issparse(problem.x) else problem.x
+    step = x - chain.matrix @ x
+    total = weighted_emphasis(problem, target)
+    limit = _smallest_eigenvalue(weighted_gram(x, total, step))
+    if limit <= 0.0:
+        return None
+    # Each state adds tail(s) x(s) step(s)', whose symmetric part has at most this norm.
+    norms = np.linalg.norm(x, axis=1) * np.linalg.norm(step, axis=1)
+    largest = ((np.abs((x * step).sum(1)) + norms) / 2.0).max()
+    backward, tail, length, first = chain.matrix.T, total, 0, 0
+    while (tail := backward @ tail).sum() * largest >= limit:
+        length += 1
+        if _smallest_eigenvalue(weighted_gram(x, total - tail, step)) <= 0.0:
+            first = length
+    return first

@@ -1,0 +1,155 @@
+"""The gradient of the objective, what COF-PAC follows instead, and the difference."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from ..mdp import Problem
+from .chain import action_values, emphasis, stationary, weighted_emphasis
+from .systems import gem_system, gq2_system, projection
+
+Policy = Callable[[Any], Any]
+
+
+def _float64(tree: Any) -> Any:
+    return jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf, dtype=np.float64)), tree)
+
+
+def probabilities(policy: Policy, theta: Any) -> np.ndarray:
+    r"""$\pi_\theta(a|s)$ in float64."""
+    with jax.enable_x64(True):
+        return np.asarray(policy(_float64(theta)), dtype=np.float64)
+
+
+def pull_back(policy: Policy, theta: Any, weight: Float[np.ndarray, "s a"]) -> Any:
+    r"""$\sum_{s,a} w(s,a)\nabla\pi_\theta(a|s)$, a pytree like theta."""
+    with jax.enable_x64(True):
+        _, vjp = jax.vjp(policy, _float64(theta))
+        (gradient,) = vjp(jnp.asarray(weight))
+        return jax.tree.map(np.asarray, gradient)
+
+
+def critics(
+    problem: Problem, target: ArrayLike, ridge: float
+) -> tuple[Float[np.ndarray, " s"], Float[np.ndarray, "s a"]]:
+    r"""The limits of the critics, $Xw^*(\eta)$ and $\tilde Xu^*(\eta)$."""
+    _, w = np.split(gem_system(problem, target, ridge).solution(), 2)
+    _, u = np.split(gq2_system(problem, target, ridge).solution(), 2)
+    return problem.x @ w, (problem.xa_rows @ u).reshape(problem.behavior.shape)
+
+
+def policy_gradient(problem: Problem, policy: Policy, theta: Any) -> Any:
+    r"""The gradient of the excursion objective (the off-policy policy gradient theorem).
+
+    $$
+    \nabla J(\theta) = \sum_s d_\mu(s)\,m_\pi(s)\sum_a q_\pi(s,a)\,\nabla\pi_\theta(a|s).
+    $$
+
+    **Arguments:**
+
+    - `problem`: The problem.
+    - `policy`: Any JAX function from theta to (s, a) probabilities.
+    - `theta`: Its parameters, a pytree.
+
+    **Returns:**
+
+    A pytree like theta, in float64.
+    """
+    target = problem.require_target(probabilities(policy, theta))
+    weight = weighted_emphasis(problem, target)[:, None] * action_values(problem, target)
+    return pull_back(policy, theta, weight)
+
+
+def limiting_update(problem: Problem, policy: Policy, theta: Any, ridge: float) -> Any:
+    r"""The direction in which COF-PAC moves theta once its critics have converged.
+
+    $$
+    \hat g(\theta) = \sum_s d_\mu(s)\,\big(x(s)^\top w^*_\theta(\eta)\big)
+        \sum_a \mu(a|s)\,\psi_\theta(s,a)\,\big(\tilde x(s,a)^\top u^*_\theta(\eta)\big),
+    $$
+
+    where $\mu\psi_\theta = \nabla\pi_\theta$, and $w^*, u^*$ solve `gem_system` and `gq2_system`.
+    Arguments as in [policy_gradient], and the ridge $\eta$.
+    """
+    target = problem.require_target(probabilities(policy, theta))
+    m, q = critics(problem, target, ridge)
+    return pull_back(policy, theta, (problem.stationary * m)[:, None] * q)
+
+
+def bias(problem: Problem, policy: Policy, theta: Any, ridge: float) -> Any:
+    r"""The bias $b(\theta) = \nabla J(\theta) - \hat g(\theta)$ that bounds where COF-PAC settles."""
+    gradient = policy_gradient(problem, policy, theta)
+    return jax.tree.map(np.subtract, gradient, limiting_update(problem, policy, theta, ridge))
+
+
+@dataclass(frozen=True)
+class BiasTerms:
+    r"""The terms of the bound on the bias (the last proposition of Section 4).
+
+    $\|b(\theta)\| \le C_0\eta + C_1 f\,\|m_\pi - \Pi m_\pi\|_D + C_2\tilde f\,\|q_\pi -
+    \tilde\Pi q_\pi\|_{\tilde D}$ with $f = (1 + \gamma\kappa)/(1 - \gamma)$. The factors are None where
+    the discount varies: the paper states them for a constant one.
+    """
+
+    emphasis_error: float
+    """$\\|m_\\pi - \\Pi m_\\pi\\|_D$, what the state features cannot express."""
+    value_error: float
+    """$\\|q_\\pi - \\tilde\\Pi q_\\pi\\|_{\\tilde D}$, what the state-action features cannot."""
+    emphasis_condition: float
+    """$\\kappa(D^{-1/2}D_\\theta^{1/2})$."""
+    value_condition: float
+    """$\\kappa(\\tilde D^{-1/2}\\tilde D_\\theta^{1/2})$, infinite where $\\pi$ never takes an action."""
+    emphasis_factor: float | None
+    """$f$ with the emphasis' condition number."""
+    value_factor: float | None
+    """$\\tilde f$ with the value's condition number."""
+
+
+def _distance(problem: Problem, y: np.ndarray, weight: np.ndarray, actions: bool) -> float:
+    flat = y.ravel()
+    residual = flat - projection(problem, actions) @ flat
+    return float(np.sqrt(weight.ravel() @ residual**2))
+
+
+def projection_errors(problem: Problem, target: ArrayLike | None) -> tuple[float, float]:
+    r"""$\|m_\pi - \Pi m_\pi\|_D$ and $\|q_\pi - \tilde\Pi q_\pi\|_{\tilde D}$."""
+    d, joint = problem.stationary, problem.stationary[:, None] * problem.behavior
+    return (
+        _distance(problem, emphasis(problem, target), d, actions=False),
+        _distance(problem, action_values(problem, target), joint, actions=True),
+    )
+
+
+def bias_terms(problem: Problem, target: ArrayLike | None = None) -> BiasTerms:
+    r"""The projection errors and condition numbers in the bound on $\|b(\theta)\|$.
+
+    The condition number of the diagonal $D^{-1/2}D_\theta^{1/2}$ is $\sqrt{\max_s r(s)/\min_s r(s)}$ with
+    $r = d_\theta/d_\mu$, where $d_\theta$ is the target's own stationary law: its chain must be
+    irreducible.
+    """
+    target = problem.require_target(target)
+    d, joint = problem.stationary, problem.stationary[:, None] * problem.behavior
+    law = stationary(problem, target)
+
+    def condition(theirs, ours):
+        ratio = theirs[ours > 0] / ours[ours > 0]
+        return float(np.sqrt(ratio.max() / ratio.min())) if ratio.min() > 0 else float("inf")
+
+    def factor(kappa):
+        gamma = problem.mdp.discount
+        return (1.0 + gamma * kappa) / (1.0 - gamma) if isinstance(gamma, float) else None
+
+    kappa, kappa_actions = condition(law, d), condition(law[:, None] * target, joint)
+    return BiasTerms(
+        *projection_errors(problem, target),
+        emphasis_condition=kappa,
+        value_condition=kappa_actions,
+        emphasis_factor=factor(kappa),
+        value_factor=factor(kappa_actions),
+    )

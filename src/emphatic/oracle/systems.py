@@ -1,0 +1,251 @@
+"""Mean fields of the linear learners: E[d_{t+1} - d_t] = alpha (vector - matrix d)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from ..mdp import Problem, policy_matrix
+from .chain import emphasis as exact_emphasis
+from .chain import target_chain
+
+RANK_TOLERANCE = 1e-12
+DENSE = 1000  # unknowns up to which a system is stored dense
+
+
+def weighted_gram(left, weight: np.ndarray, right):
+    r"""$L^\top \mathrm{diag}(w) R$, dense unless it is large and sparse."""
+    product = left.T @ (sparse.diags_array(weight) @ right)
+    if sparse.issparse(product) and product.shape[0] <= DENSE:
+        return product.toarray()
+    return product
+
+
+@dataclass(frozen=True, eq=False)
+class LinearSystem:
+    r"""A mean field $d \mapsto h - Gd$: what a linear learner does on average.
+
+    **Arguments:**
+
+    - `matrix`: $G$, dense, or csr where thousands of sparse features make it large.
+    - `vector`: $h$.
+    """
+
+    matrix: np.ndarray | sparse.csr_array
+    vector: np.ndarray
+
+    def drift(self, d: ArrayLike) -> Float[np.ndarray, " n"]:
+        r"""The mean direction $h - Gd$ at $d$."""
+        return self.vector - self.matrix @ np.asarray(d)
+
+    def rank(self) -> int:
+        """The numerical rank of the matrix (relative tolerance 1e-12)."""
+        return int(np.linalg.matrix_rank(self._dense("rank"), rtol=RANK_TOLERANCE))
+
+    def solution(self) -> Float[np.ndarray, " n"]:
+        r"""The fixed point $G^{-1}h$; a `ValueError` if $G$ is singular."""
+        size = len(self.vector)
+        singular = ValueError(
+            f"matrix: the mean matrix is singular, so that the fixed point is not unique "
+            f"({size} unknowns); least_norm_solution() gives the shortest one"
+        )
+        if sparse.issparse(self.matrix):
+            from scipy.sparse.linalg import splu
+
+            try:
+                factor = splu(sparse.csc_array(self.matrix))
+            except RuntimeError:
+                raise singular from None
+            pivots = np.abs(factor.U.diagonal())
+            if pivots.min() <= RANK_TOLERANCE * pivots.max():
+                raise singular
+            return factor.solve(self.vector)
+        if self.rank() < size:
+            raise singular
+        return np.linalg.solve(self.matrix, self.vector)
+
+    def least_norm_solution(self) -> Float[np.ndarray, " n"]:
+        r"""The shortest $d$ among those that minimise $\|h - Gd\|$, namely $G^+h$."""
+        dense = self._dense("least_norm_solution")
+        return np.linalg.lstsq(dense, self.vector, rcond=RANK_TOLERANCE)[0]
+
+    def _dense(self, need: str) -> np.ndarray:
+        if sparse.issparse(self.matrix):
+            raise ValueError(
+                f"matrix: {need}() needs the singular values of {len(self.vector)} unknowns; at "
+                f"most {DENSE} are supported"
+            )
+        return self.matrix
+
+
+def _stack(blocks, vectors) -> LinearSystem:
+    if any(sparse.issparse(block) for row in blocks for block in row):
+        return LinearSystem(sparse.csr_array(sparse.block_array(blocks)), np.concatenate(vectors))
+    return LinearSystem(np.block(blocks), np.concatenate(vectors))
+
+
+def _gradient_system(C, A, b, ridge: float) -> LinearSystem:
+    r"""$G = [[C, A], [-A^\top, \eta I]]$ and $h = [b; 0]$."""
+    if not (np.isfinite(ridge) and ridge >= 0):
+        raise ValueError(f"ridge: got {ridge}; it must be a finite number >= 0")
+    size = C.shape[0]
+    eye = sparse.eye_array(size, format="csr") if sparse.issparse(C) else np.eye(size)
+    return _stack([[C, A], [-A.T, ridge * eye]], [b, np.zeros(size)])
+
+
+def _state_blocks(problem: Problem, target: ArrayLike | None, weight: np.ndarray):
+    r"""$X^\top D_w X$, $X^\top D_w(I - \gamma P_\pi)X$ and $X^\top D_w r_\pi$ for weights $w$."""
+    chain, x = target_chain(problem, target), problem.x
+    return (
+        weighted_gram(x, weight, x),
+        weighted_gram(x, weight, x - chain.matrix @ x),
+        x.T @ (weight * chain.reward),
+    )
+
+
+def gem_system(
+    problem: Problem, target: ArrayLike | None = None, ridge: float = 0.0
+) -> LinearSystem:
+    r"""The mean field of GEM in $[\kappa; w]$ (Section 3).
+
+    $$
+    \bar G = \begin{bmatrix} C & A \\ -A^\top & \eta I \end{bmatrix}, \quad
+    \bar h = \begin{bmatrix} X^\top Di \\ 0 \end{bmatrix}, \quad
+    C = X^\top DX, \quad A = X^\top(I - \gamma P_\pi^\top)DX.
+    $$
+
+    The second half of the solution is $w^*(\eta)$; with $\eta = 0$ it is $A^{-1}X^\top Di$.
+    """
+    d = problem.stationary
+    C, forward, _ = _state_blocks(problem, target, d)
+    return _gradient_system(C, forward.T, problem.x.T @ (d * problem.interest), ridge)
+
+
+def gq2_system(
+    problem: Problem, target: ArrayLike | None = None, ridge: float = 0.0
+) -> LinearSystem:
+    r"""The mean field of GQ2 in $[\tilde\kappa; u]$ (Section 3).
+
+    $$
+    \tilde G = \begin{bmatrix} \tilde C & \tilde A \\ -\tilde A^\top & \eta I \end{bmatrix}, \quad
+    \tilde h = \begin{bmatrix} \tilde X^\top\tilde D\tilde r \\ 0 \end{bmatrix}, \quad
+    \tilde C = \tilde X^\top\tilde D\tilde X, \quad
+    \tilde A = \tilde X^\top\tilde D(I - \gamma\tilde P_\pi)\tilde X.
+    $$
+    """
+    xa, mdp = problem.xa_rows, problem.mdp
+    average = policy_matrix(problem.require_target(target))
+    weight = (problem.stationary[:, None] * problem.behavior).ravel()
+    A = weighted_gram(xa, weight, xa - mdp.discounted() @ (average @ xa))
+    b = xa.T @ (weight * mdp.mean_reward.ravel())
+    return _gradient_system(weighted_gram(xa, weight, xa), A, b, ridge)
+
+
+def gtd2_system(problem: Problem, target: ArrayLike | None = None) -> LinearSystem:
+    r"""The mean field of GTD2 in $[\kappa; \nu]$.
+
+    $\kappa$ moves by $(\rho_t\delta_t - x_t^\top\kappa)x_t$ and $\nu$ by $\rho_t(x_t -
+    \gamma x_{t+1})x_t^\top\kappa$, so that with $A = X^\top D(I - \gamma P_\pi)X$
+
+    $$
+    G = \begin{bmatrix} C & A \\ -A^\top & 0 \end{bmatrix}, \quad
+    h = \begin{bmatrix} X^\top Dr_\pi \\ 0 \end{bmatrix}.
+    $$
+    """
+    return _gradient_system(*_state_blocks(problem, target, problem.stationary), ridge=0.0)
+
+
+def tdc_system(problem: Problem, target: ArrayLike | None = None) -> LinearSystem:
+    r"""The mean field of TDC in $[\kappa; \nu]$, both with the same step size.
+
+    $\kappa$ moves by $(\rho_t\delta_t - x_t^\top\kappa)x_t$ and $\nu$ by $\rho_t(\delta_tx_t -
+    \gamma x_{t+1}x_t^\top\kappa)$, so that with $A = X^\top D(I - \gamma P_\pi)X$
+
+    $$
+    G = \begin{bmatrix} C & A \\ C - A^\top & A \end{bmatrix}, \quad
+    h = \begin{bmatrix} X^\top Dr_\pi \\ X^\top Dr_\pi \end{bmatrix}.
+    $$
+    """
+    C, A, b = _state_blocks(problem, target, problem.stationary)
+    return _stack([[C, A], [C - A.T, A]], [b, b])
+
+
+def etd_system(
+    problem: Problem, target: ArrayLike | None = None, emphasis: ArrayLike | None = None
+) -> LinearSystem:
+    r"""The mean field of ETD(0) in $\nu$.
+
+    $G = X^\top DM(I - \gamma P_\pi)X$ and $h = X^\top DMr_\pi$ with $M = \mathrm{diag}(m)$.
+
+    **Arguments:**
+
+    - `problem`, `target`: The problem and the target policy.
+    - `emphasis`: What weights the updates, an (s,) array; by default the exact $m_\pi$.
+      A learned emphasis $Xw$ gives the mean field of GEM-ETD(0).
+    """
+    if emphasis is None:
+        emphasis = exact_emphasis(problem, target)
+    weight = np.asarray(emphasis, dtype=np.float64)
+    if weight.shape != problem.interest.shape or not np.isfinite(weight).all():
+        raise ValueError(
+            f"emphasis: got shape {weight.shape}; {problem.interest.shape} finite numbers are required"
+        )
+    _, A, b = _state_blocks(problem, target, problem.stationary * weight)
+    return LinearSystem(A, b)
+
+
+def td_system(problem: Problem, target: ArrayLike | None = None) -> LinearSystem:
+    r"""The mean field of off-policy TD(0): $G = X^\top D(I - \gamma P_\pi)X$, $h = X^\top Dr_\pi$."""
+    return etd_system(problem, target, np.ones_like(problem.interest))
+
+
+def reverse_td_system(problem: Problem, target: ArrayLike | None = None) -> LinearSystem:
+    r"""The mean field of semi-gradient emphasis learning, which GEM makes convergent.
+
+    $w$ moves by $(i(S_{t+1}) + \gamma\rho_tx_t^\top w - x_{t+1}^\top w)x_{t+1}$, so that
+    $G = X^\top(I - \gamma P_\pi^\top)DX$ and $h = X^\top Di$.
+    """
+    d = problem.stationary
+    _, forward, _ = _state_blocks(problem, target, d)
+    return LinearSystem(forward.T, problem.x.T @ (d * problem.interest))
+
+
+def projection(problem: Problem, actions: bool = False):
+    r"""The projection $\Pi = X(X^\top DX)^{-1}X^\top D$ on the features, as a linear operator.
+
+    `projection(problem) @ y` is $\Pi y$, the closest point of the span of $X$ in the norm
+    $\|\cdot\|_D$. It exists for dependent features too, where the inverse is a pseudo-inverse.
+
+    **Arguments:**
+
+    - `problem`: The problem.
+    - `actions`: Whether to project (s*a,) vectors on the state-action features by
+      $\tilde\Pi = \tilde X(\tilde X^\top\tilde D\tilde X)^{-1}\tilde X^\top\tilde D$ instead.
+
+    **Returns:**
+
+    A `scipy.sparse.linalg.LinearOperator`; `projection(problem) @ np.eye(s)` is the matrix.
+    """
+    from scipy.sparse.linalg import LinearOperator, splu
+
+    d = problem.stationary
+    x = problem.xa_rows if actions else problem.x
+    weight = (d[:, None] * problem.behavior).ravel() if actions else d
+    C = weighted_gram(x, weight, x)
+    if sparse.issparse(C):
+        invert = splu(sparse.csc_array(C)).solve
+    else:
+        invert = np.linalg.pinv(C, rcond=RANK_TOLERANCE, hermitian=True).__matmul__
+    size = len(weight)
+
+    def project(y):
+        return x @ invert(x.T @ (sparse.diags_array(weight) @ y))
+
+    def adjoint(y):
+        return sparse.diags_array(weight) @ (x @ invert(x.T @ y))
+
+    return LinearOperator(
+        (size, size), matvec=project, matmat=project, rmatvec=adjoint, rmatmat=adjoint, dtype=float
+    )

@@ -1,0 +1,90 @@
+"""Problems in files: one `.npz`, plain arrays, no pickle."""
+
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+from ..mdp import MDP, Problem
+
+FORMAT = "emphatic problem 1"
+ARRAYS = ("reward", "discount", "behavior", "interest", "start", "target", "labels")
+MATRICES = ("transition", "x", "xa")  # dense under their name, csr as four arrays
+PARTS = ("data", "indices", "indptr", "shape")
+
+
+def save(problem: Problem, path: str | os.PathLike) -> None:
+    """Writes a problem to a `.npz` file, atomically.
+
+    The keys are `format`, `reward`, `discount`, `behavior`, `interest`, `start`, `labels`, `target` (if
+    there is one) and the matrices `transition`, `x` and `xa`; a sparse matrix M is the four
+    arrays `M.data`, `M.indices`, `M.indptr` and `M.shape` of its csr form. Shapes are those of `MDP`
+    and `Problem`.
+    """
+    arrays: dict[str, np.ndarray] = {"format": np.array(FORMAT)}
+    for name in ARRAYS:
+        value = getattr(problem.mdp if name in ("reward", "discount") else problem, name)
+        if value is not None:
+            arrays[name] = np.asarray(value)
+    for name in MATRICES:
+        matrix = getattr(problem.mdp if name == "transition" else problem, name)
+        if sparse.issparse(matrix):
+            arrays |= {f"{name}.{part}": np.asarray(getattr(matrix, part)) for part in PARTS}
+        else:
+            arrays[name] = matrix
+    path = Path(path)
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    except OSError as error:
+        raise ValueError(f"path: {path} cannot be written: {error.strerror}") from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez_compressed(file, allow_pickle=False, **arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def load(path: str | os.PathLike) -> Problem:
+    """Reads a problem that [save] wrote, or any `.npz` file with the same keys.
+
+    Required are `transition`, `reward`, `discount`, `behavior`, `interest` and `x`; the others have the
+    defaults of `Problem`. Everything is checked as if it were given to `MDP` and `Problem`.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if not isinstance(file, np.lib.npyio.NpzFile):
+                raise ValueError("it is not a .npz archive")
+            arrays = {key: file[key] for key in file.files}
+    except FileNotFoundError:
+        raise ValueError(f"path: {path} does not exist") from None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+        raise ValueError(f"path: {path} cannot be read as a problem: {error}") from None
+
+    def take(name):
+        if f"{name}.data" not in arrays:
+            return arrays.get(name)
+        try:
+            data, indices, indptr, shape = (arrays[f"{name}.{part}"] for part in PARTS)
+            return sparse.csr_array((data, indices, indptr), shape=tuple(shape))
+        except KeyError as error:
+            raise ValueError(f"path: {path} lacks the key {error} of a csr matrix") from None
+        except ValueError as error:
+            raise ValueError(f"path: {path} has a broken csr matrix {name}: {error}") from None
+
+    found = {name: take(name) for name in (*MATRICES, *ARRAYS)}
+    for name in ("transition", "reward", "discount", "behavior", "interest", "x"):
+        if found[name] is None:
+            raise ValueError(f"path: {path} lacks the key {name!r}")
+    mdp = MDP(*(found.pop(name) for name in ("transition", "reward", "discount")))
+    try:
+        return Problem(mdp, **found)
+    except ValueError as error:
+        raise ValueError(f"path: {path}: {error}") from None

@@ -1,0 +1,97 @@
+"""Random problems that are ergodic by construction."""
+
+import numpy as np
+from scipy import sparse
+
+from ..mdp import MDP, Problem
+
+SPARSE_FROM = 1000  # states from which the transition is stored sparse
+
+
+def garnet(
+    num_states: int = 20,
+    num_actions: int = 3,
+    branching: int = 3,
+    num_features: int = 5,
+    discount: float = 0.9,
+    greediness: float = 1.0,
+    seed: int = 0,
+) -> Problem:
+    r"""A random problem in which each action leads to a few random states.
+
+    The first action of every state can lead to its successor on one random cycle through all
+    states, and one state can stay where it is: under any behaviour that tries every action the chain
+    is irreducible and aperiodic. Rewards and features are standard normal (each state of more than
+    1000 has one of its features only), the interest is uniform on [0.5, 1.5], and each policy is the
+    softmax of normal preferences mixed with a tenth of the uniform one.
+
+    **Arguments:**
+
+    - `num_states`, `num_actions`: The size; transitions of 1000 states and more are sparse.
+    - `branching`: How many states an action can lead to.
+    - `num_features`: How many state features $X$ has.
+    - `discount`: The discount $\gamma$.
+    - `greediness`: The scale of the policies' preferences: 0 makes both policies uniform.
+    - `seed`: Draws everything.
+    """
+    for name, value in (
+        ("num_states", num_states),
+        ("num_actions", num_actions),
+        ("branching", branching),
+        ("num_features", num_features),
+    ):
+        if value < 1:
+            raise ValueError(f"{name}: got {value}; at least 1 is required")
+    if branching > num_states:
+        raise ValueError(
+            f"branching: got {branching}; at most num_states = {num_states} is possible"
+        )
+    if branching == num_actions == 1 < num_states:
+        raise ValueError(
+            "branching: got 1 with a single action; a chain with one way on is not aperiodic, so "
+            "branching or num_actions must be at least 2"
+        )
+    rng = np.random.default_rng(seed)
+    cycle = rng.permutation(num_states)
+    succession = np.empty(num_states, int)
+    succession[cycle] = np.roll(cycle, -1)
+
+    successors = np.empty((num_states, num_actions, branching), int)
+    for s in range(num_states):
+        for a in range(num_actions):
+            forced = [succession[s]] if a == 0 else []
+            if s == cycle[0] and a == (0 if branching > 1 else 1) and s not in forced:
+                forced.append(s)
+            others = rng.choice(num_states, branching, replace=False, shuffle=False)
+            others = others[~np.isin(others, forced)]
+            successors[s, a] = np.concatenate([forced, others])[:branching]
+    p = rng.dirichlet(np.ones(branching), (num_states, num_actions)) * 0.9 + 0.1 / branching
+    rows = np.repeat(np.arange(num_states * num_actions), branching)
+    shape = (num_states * num_actions, num_states)
+    transition = sparse.csr_array((p.ravel(), (rows, successors.ravel())), shape=shape)
+    dense = num_states < SPARSE_FROM
+
+    def policy():
+        preference = np.exp(greediness * rng.normal(size=(num_states, num_actions)))
+        return 0.9 * preference / preference.sum(1, keepdims=True) + 0.1 / num_actions
+
+    behavior, target = policy(), policy()
+    x = rng.normal(size=(num_states, num_features))
+    if not dense:
+        kept = rng.integers(num_features, size=num_states)
+        x = sparse.csr_array(
+            (x[range(num_states), kept], (np.arange(num_states), kept)), shape=x.shape
+        )
+    return Problem(
+        MDP(
+            transition.toarray().reshape(num_states, num_actions, num_states)
+            if dense
+            else transition,
+            reward=rng.normal(size=(num_states, num_actions)),
+            discount=discount,
+        ),
+        behavior=behavior,
+        interest=rng.uniform(0.5, 1.5, num_states),
+        x=x,
+        target=target,
+    )

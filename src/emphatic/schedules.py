@@ -1,0 +1,67 @@
+"""Step sizes as functions of time, which know the conditions that they satisfy."""
+
+import re
+from dataclasses import dataclass
+from math import isfinite
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    r"""The step sizes $\alpha_t = c\,(t + 1)^{-p}$.
+
+    They are positive and, as $p \ge 0$, nonincreasing. Comparison with $\sum_t t^{-p}$ decides the
+    conditions of the paper exactly:
+
+    - $\sum_t \alpha_t = \infty$ iff $p \le 1$, and $\sum_t \alpha_t^2 < \infty$ iff $p > 1/2$;
+    - with $\beta_t = c'(t + 1)^{-p'}$, $\sum_t (\beta_t/\alpha_t)^d < \infty$ for some
+      $d > 0$ iff $p' > p$.
+
+    **Arguments:**
+
+    - `scale`: The first step size $c > 0$.
+    - `power`: The decay $p \ge 0$; 0 is a constant step size.
+    """
+
+    scale: float
+    power: float = 0.0
+
+    def __post_init__(self):
+        if not (isfinite(self.scale) and self.scale > 0):
+            raise ValueError(f"scale: got {self.scale}; a step size must be positive and finite")
+        if not (isfinite(self.power) and self.power >= 0):
+            raise ValueError(f"power: got {self.power}; a step size must not grow, so power >= 0")
+
+    def __call__(self, time):
+        return self.scale * (time + 1.0) ** -self.power
+
+    def __str__(self):
+        return f"{self.scale:g}/t^{self.power:g}" if self.power else f"{self.scale:g}"
+
+    @property
+    def robbins_monro(self) -> bool:
+        r"""Whether $\sum_t\alpha_t = \infty$ and $\sum_t\alpha_t^2 < \infty$."""
+        return 0.5 < self.power <= 1.0
+
+    def slower_than(self, other: "Polynomial") -> bool:
+        r"""Whether $\sum_t(\alpha_t/\alpha'_t)^d < \infty$ for some $d > 0$, with $\alpha'$ the other."""
+        return self.power > other.power
+
+
+def constant(step_size: float) -> Polynomial:
+    r"""The step size $\alpha_t = \alpha$."""
+    return Polynomial(step_size)
+
+
+def polynomial(scale: float, power: float) -> Polynomial:
+    r"""The step sizes $\alpha_t = c\,(t + 1)^{-p}$; see [Polynomial]."""
+    return Polynomial(scale, power)
+
+
+def parse(text: str) -> Polynomial:
+    """A schedule from text: `0.1` is constant, `0.1/t^0.7` decays, `1/t` is power 1."""
+    number = r"\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?"
+    match = re.fullmatch(rf"({number})(?:/t(?:\^({number}))?)?", text.strip())
+    if match is None:
+        raise ValueError(f"step size: got {text!r}; write a number like 0.1, or 0.1/t^0.7")
+    decays = "/" in text
+    return Polynomial(float(match[1]), float(match[2] or 1.0) if decays else 0.0)
