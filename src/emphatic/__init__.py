@@ -6,5 +6,9 @@ from . import schedules as schedules
 from ._types import Sample as Sample
 from ._types import Transition as Transition
 from .agents import Softmax as Softmax
+from .certify import Certificate as Certificate
+from .certify import certify as certify
+from .certify import Row as Row
+from .certify import Theorem as Theorem
 from .mdp import MDP as MDP
 from .mdp import Problem as Problem

@@ -7,12 +7,13 @@ stable and keeps nonnegative solutions nonnegative.
 
 import warnings
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy import sparse
 
-Matrix = np.ndarray | sparse.csr_array
+Matrix = Any  # a dense array or a csr array (SciPy carries no types)
 
 RESIDUAL = 1e-13  # relative residual at which an iterative solution is accepted
 SMALL = 3000  # states up to which a sparse factorisation is always cheap
@@ -83,7 +84,7 @@ def is_wide(matrix: Matrix) -> bool:
 
 def _krylov(apply, rhs: np.ndarray, scale: float) -> np.ndarray | None:
     """GMRES to a residual of `RESIDUAL * scale`, or None as soon as it stagnates."""
-    from scipy.sparse.linalg import LinearOperator, gmres
+    from scipy.sparse.linalg import gmres, LinearOperator
 
     size = len(rhs)
     operator = LinearOperator((size, size), matvec=apply, dtype=float)

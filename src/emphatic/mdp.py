@@ -77,7 +77,8 @@ def _csr(name: str, matrix: Any, merge: bool = True) -> sparse.csr_array:
 
 
 def policy_matrix(policy: Float[np.ndarray, "s a"]) -> sparse.csr_array:
-    r"""The (s, s*a) matrix $W_\pi$ that averages over actions: $(W_\pi q)(s) = \sum_a\pi(a|s)q(s,a)$.
+    r"""The (s, s*a) matrix $W_\pi$ that averages over actions: $(W_\pi q)(s) =
+    \sum_a\pi(a|s)q(s,a)$.
 
     With the (s*a, s) kernel $K$ of an MDP, $P_\pi = W_\pi K$ and $\tilde P_\pi = K W_\pi$.
     """
@@ -253,17 +254,17 @@ class Problem:
             xa = flat[:, order]
             put("xa", xa if sparse.issparse(self.x) else xa.toarray().reshape(*shape, -1))
         put("xa", self._features("xa", self.xa, shape, "states, actions, features"))
-        if self.labels is not None:
-            labels = np.array(self.labels)
-            if labels.shape != (states,) or not np.issubdtype(labels.dtype, np.integer):
-                raise ValueError(
-                    f"labels: got {labels.dtype} of shape {labels.shape}; {states} whole numbers "
-                    "are required"
-                )
-        put("labels", _frozen(np.arange(states) if self.labels is None else labels))
+        labels = np.arange(states) if self.labels is None else np.array(self.labels)
+        if labels.shape != (states,) or not np.issubdtype(labels.dtype, np.integer):
+            raise ValueError(
+                f"labels: got {labels.dtype} of shape {labels.shape}; {states} whole numbers are "
+                "required"
+            )
+        put("labels", _frozen(labels))
         start = self.stationary if self.start is None else self.start
-        put("start", _nonnegative("start", _shaped("start", start, (states,), "states")))
-        _stochastic("start", self.start.sum(keepdims=True), lambda _: "the law")
+        start = _nonnegative("start", _shaped("start", start, (states,), "states"))
+        _stochastic("start", start.sum(keepdims=True), lambda _: "the law")
+        put("start", start)
         if self.target is not None:
             put("target", self._checked_target(self.target))
 
@@ -341,7 +342,8 @@ class Problem:
         return self.xa if sparse.issparse(self.xa) else self.xa.reshape(-1, self.xa.shape[-1])
 
     @cached_property
-    def _dense_features(self) -> tuple[np.ndarray, np.ndarray]:
+    def dense_features(self) -> tuple[np.ndarray, np.ndarray]:
+        r"""$X$ and $\tilde X$ as dense (s, k) and (s, a, l) arrays."""
         shape = (self.mdp.num_states, self.mdp.num_actions, -1)
         x = self.x.toarray() if sparse.issparse(self.x) else self.x
         xa = self.xa.toarray() if sparse.issparse(self.xa) else self.xa
@@ -358,7 +360,7 @@ class Problem:
         - `sample`: What happened.
         """
         s, a, s_next, a_next = sample.state, sample.action, sample.state_next, sample.action_next
-        x, xa = (jnp.asarray(table) for table in self._dense_features)
+        x, xa = (jnp.asarray(table) for table in self.dense_features)
         mu, interest = jnp.asarray(self.behavior), jnp.asarray(self.interest)
         return Transition(
             time=sample.time,

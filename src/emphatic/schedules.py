@@ -43,7 +43,7 @@ class Polynomial:
         return 0.5 < self.power <= 1.0
 
     def slower_than(self, other: "Polynomial") -> bool:
-        r"""Whether $\sum_t(\alpha_t/\alpha'_t)^d < \infty$ for some $d > 0$, with $\alpha'$ the other."""
+        r"""Whether $\sum_t(\alpha_t/\alpha'_t)^d < \infty$ for some $d > 0$ ($\alpha'$: other)."""
         return self.power > other.power
 
 

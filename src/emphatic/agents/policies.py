@@ -22,7 +22,8 @@ class Softmax:
         features = np.array(self.features, dtype=np.float64)
         if features.ndim != 3 or not np.isfinite(features).all():
             raise ValueError(
-                f"features: got shape {features.shape}; a finite (states, actions, n) array is required"
+                f"features: got shape {features.shape}; a finite (states, actions, n) array is "
+                "required"
             )
         features.flags.writeable = False
         object.__setattr__(self, "features", features)
@@ -32,7 +33,7 @@ class Softmax:
 
     @property
     def spread(self) -> float:
-        r"""The largest distance $\max_{s,a,b}\|\phi(s,a) - \phi(s,b)\|$ between actions of a state."""
+        r"""The largest distance between actions, $\max_{s,a,b}\|\phi(s,a) - \phi(s,b)\|$."""
         return float(
             max(
                 np.linalg.norm(self.features - self.features[:, [b]], axis=2).max()

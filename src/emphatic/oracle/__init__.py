@@ -6,8 +6,8 @@ sum_a pi(a|s) p(s'|s,a) discount(s,a,s') throughout, so that a discount may vary
 """
 
 from .chain import action_values as action_values
-from .chain import contraction as contraction
 from .chain import Contraction as Contraction
+from .chain import contraction as contraction
 from .chain import density_ratio as density_ratio
 from .chain import emphasis as emphasis
 from .chain import objective as objective
@@ -23,6 +23,8 @@ from .gradient import bias_terms as bias_terms
 from .gradient import BiasTerms as BiasTerms
 from .gradient import limiting_update as limiting_update
 from .gradient import policy_gradient as policy_gradient
+from .ridge import ridge_cost as ridge_cost
+from .ridge import RidgeCost as RidgeCost
 from .systems import etd_system as etd_system
 from .systems import gem_system as gem_system
 from .systems import gq2_system as gq2_system

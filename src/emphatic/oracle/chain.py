@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from .. import _markov
 from .._markov import Matrix, Resolvent
-from ..mdp import Problem, policy_matrix
+from ..mdp import policy_matrix, Problem
 
 
 class TargetChain:
@@ -54,8 +54,8 @@ def stationary(problem: Problem, policy: ArrayLike | None = None) -> Float[np.nd
     classes = _markov.strong_classes(chain)
     if classes.max() > 0:
         raise ValueError(
-            f"policy: its chain is not irreducible ({classes.max() + 1} classes), so that it has no "
-            "unique positive stationary law; every state must lead to every other"
+            f"policy: its chain is not irreducible ({classes.max() + 1} classes), so that it has "
+            "no unique positive stationary law; every state must lead to every other"
         )
     return _markov.stationary(chain)
 
@@ -79,15 +79,15 @@ def weighted_emphasis(problem: Problem, target: ArrayLike | None) -> Float[np.nd
 
 
 def emphasis(problem: Problem, target: ArrayLike | None = None) -> Float[np.ndarray, " s"]:
-    r"""The emphasis $m_\pi = D^{-1}(I - \gamma P_\pi^\top)^{-1} D i$, the mean of the followon trace."""
+    r"""The emphasis $m_\pi = D^{-1}(I - \gamma P_\pi^\top)^{-1}Di$, the followon trace's mean."""
     return weighted_emphasis(problem, target) / problem.stationary
 
 
 def density_ratio(problem: Problem, target: ArrayLike | None = None) -> Float[np.ndarray, " s"]:
     r"""The discounted density ratio towards the interest, $m_\pi / \sum_s d_\mu(s)m_\pi(s)$.
 
-    It is the law of the state in an excursion of $\pi$ that starts from $d_\mu i$, relative to $d_\mu$;
-    for a constant discount, $(1-\gamma)m_\pi/\sum_s d_\mu(s)i(s)$.
+    It is the law of the state in an excursion of $\pi$ that starts from $d_\mu i$, relative to
+    $d_\mu$; for a constant discount, $(1-\gamma)m_\pi/\sum_s d_\mu(s)i(s)$.
     """
     weighted = weighted_emphasis(problem, target)
     return weighted / weighted.sum() / problem.stationary
@@ -102,8 +102,8 @@ def objective(problem: Problem, target: ArrayLike | None = None) -> float:
 class Contraction:
     r"""A norm in which $\hat{\mathcal T}y = i + \gamma D^{-1}P_\pi^\top Dy$ contracts.
 
-    $\|\hat{\mathcal T}y - \hat{\mathcal T}z\| \le \beta\|y - z\|$ for $\|y\| = \max_s |y(s)|/w(s)$, with
-    weights $w$ and modulus $\beta < 1$.
+    $\|\hat{\mathcal T}y - \hat{\mathcal T}z\| \le \beta\|y - z\|$ for $\|y\| = \max_s
+    |y(s)|/w(s)$, with weights $w$ and modulus $\beta < 1$.
     """
 
     weights: Float[np.ndarray, " s"]
@@ -113,8 +113,8 @@ class Contraction:
 def contraction(problem: Problem, target: ArrayLike | None = None) -> Contraction:
     r"""A weighted maximum norm and a modulus that witness Proposition 1.
 
-    The weights $w = (I - \gamma D^{-1}P_\pi^\top D)^{-1}1$ satisfy $\gamma D^{-1}P_\pi^\top D w = w - 1
-    \le (1 - 1/\max w)\,w$, so that the modulus is $1 - 1/\max_s w(s)$.
+    The weights $w = (I - \gamma D^{-1}P_\pi^\top D)^{-1}1$ satisfy $\gamma D^{-1}P_\pi^\top D w
+    = w - 1 \le (1 - 1/\max w)\,w$, so that the modulus is $1 - 1/\max_s w(s)$.
     """
     d = problem.stationary
     weights = target_chain(problem, target).resolvent.left(d) / d

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from .. import _markov
 from .._markov import Matrix, Resolvent
-from ..mdp import Problem, policy_matrix
+from ..mdp import policy_matrix, Problem
 from .chain import emphasis, target_chain, weighted_emphasis
 from .systems import RANK_TOLERANCE, weighted_gram
 
@@ -64,9 +64,11 @@ def followon_variance(problem: Problem, target: ArrayLike | None = None) -> Floa
 
 
 def _explodes(B: Matrix) -> Bool[np.ndarray, " s"]:
-    """The states that lie in, or behind, a strongly connected class of radius at least one."""
+    """The states in or behind a strongly connected class of radius at least one."""
     classes = _markov.strong_classes(B)
     sizes = np.bincount(classes)
+    if len(sizes) == 1:
+        return np.ones(len(classes), bool)
     source = (sizes[classes] == 1) & (B.diagonal() >= 1.0)  # the radius of a lone state
     order = np.argsort(classes, kind="stable")
     first = np.cumsum(sizes) - sizes
@@ -106,10 +108,11 @@ def _smallest_eigenvalue(matrix: np.ndarray) -> float:
 def truncation_length(problem: Problem, target: ArrayLike | None = None) -> int | None:
     r"""The smallest $n$ from which truncated emphatic TD is stable, or None.
 
-    That is, the smallest $n$ such that $X^\top D_{m_{n'}}(I - \gamma P_\pi)X$ is positive definite for
-    every $n' \ge n$, with $D_{m_n} = \mathrm{diag}(d_\mu m_n)$. None if no such $n$ exists. Being
-    positive definite is not monotone in $n$, so each length is examined until the remaining tail
-    $d_\mu(m_\pi - m_n)$, whose sum never grows, is too small to change the sign.
+    That is, the smallest $n$ such that $X^\top D_{m_{n'}}(I - \gamma P_\pi)X$ is positive
+    definite for every $n' \ge n$, with $D_{m_n} = \mathrm{diag}(d_\mu m_n)$. None if no such
+    $n$ exists. Being positive definite is not monotone in $n$, so each length is examined until
+    the remaining tail $d_\mu(m_\pi - m_n)$, whose sum never grows, is too small to change the
+    sign.
     """
     chain = target_chain(problem, target)
     x = problem.x.toarray() if sparse.issparse(problem.x) else problem.x

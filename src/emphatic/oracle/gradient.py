@@ -17,20 +17,32 @@ from .systems import gem_system, gq2_system, projection
 Policy = Callable[[Any], Any]
 
 
-def _float64(tree: Any) -> Any:
+def as_float64(tree: Any) -> Any:
+    """A pytree of float64 JAX arrays; call it inside `jax.enable_x64(True)`."""
     return jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf, dtype=np.float64)), tree)
 
 
 def probabilities(policy: Policy, theta: Any) -> np.ndarray:
     r"""$\pi_\theta(a|s)$ in float64."""
     with jax.enable_x64(True):
-        return np.asarray(policy(_float64(theta)), dtype=np.float64)
+        return np.asarray(policy(as_float64(theta)), dtype=np.float64)
+
+
+def resolve(
+    problem: Problem, target: ArrayLike | Policy | None, theta: Any
+) -> tuple[Policy | None, Float[np.ndarray, "s a"]]:
+    """The policy, if the target is one, and the checked probabilities of the target."""
+    if callable(target):
+        if theta is None:
+            raise ValueError("theta: not given; a policy that is a function needs its parameters")
+        return target, problem.require_target(probabilities(target, theta))
+    return None, problem.require_target(target)
 
 
 def pull_back(policy: Policy, theta: Any, weight: Float[np.ndarray, "s a"]) -> Any:
     r"""$\sum_{s,a} w(s,a)\nabla\pi_\theta(a|s)$, a pytree like theta."""
     with jax.enable_x64(True):
-        _, vjp = jax.vjp(policy, _float64(theta))
+        _, vjp = jax.vjp(policy, as_float64(theta))
         (gradient,) = vjp(jnp.asarray(weight))
         return jax.tree.map(np.asarray, gradient)
 
@@ -83,7 +95,7 @@ def limiting_update(problem: Problem, policy: Policy, theta: Any, ridge: float) 
 
 
 def bias(problem: Problem, policy: Policy, theta: Any, ridge: float) -> Any:
-    r"""The bias $b(\theta) = \nabla J(\theta) - \hat g(\theta)$ that bounds where COF-PAC settles."""
+    r"""The bias $b(\theta) = \nabla J(\theta) - \hat g(\theta)$ of COF-PAC (Theorem 3)."""
     gradient = policy_gradient(problem, policy, theta)
     return jax.tree.map(np.subtract, gradient, limiting_update(problem, policy, theta, ridge))
 
@@ -93,8 +105,8 @@ class BiasTerms:
     r"""The terms of the bound on the bias (the last proposition of Section 4).
 
     $\|b(\theta)\| \le C_0\eta + C_1 f\,\|m_\pi - \Pi m_\pi\|_D + C_2\tilde f\,\|q_\pi -
-    \tilde\Pi q_\pi\|_{\tilde D}$ with $f = (1 + \gamma\kappa)/(1 - \gamma)$. The factors are None where
-    the discount varies: the paper states them for a constant one.
+    \tilde\Pi q_\pi\|_{\tilde D}$ with $f = (1 + \gamma\kappa)/(1 - \gamma)$. The factors are
+    None where the discount varies: the paper states them for a constant one.
     """
 
     emphasis_error: float
@@ -104,7 +116,7 @@ class BiasTerms:
     emphasis_condition: float
     """$\\kappa(D^{-1/2}D_\\theta^{1/2})$."""
     value_condition: float
-    """$\\kappa(\\tilde D^{-1/2}\\tilde D_\\theta^{1/2})$, infinite where $\\pi$ never takes an action."""
+    """$\\kappa(\\tilde D^{-1/2}\\tilde D_\\theta^{1/2})$, infinite where $\\pi$ skips an action."""
     emphasis_factor: float | None
     """$f$ with the emphasis' condition number."""
     value_factor: float | None
@@ -129,9 +141,9 @@ def projection_errors(problem: Problem, target: ArrayLike | None) -> tuple[float
 def bias_terms(problem: Problem, target: ArrayLike | None = None) -> BiasTerms:
     r"""The projection errors and condition numbers in the bound on $\|b(\theta)\|$.
 
-    The condition number of the diagonal $D^{-1/2}D_\theta^{1/2}$ is $\sqrt{\max_s r(s)/\min_s r(s)}$ with
-    $r = d_\theta/d_\mu$, where $d_\theta$ is the target's own stationary law: its chain must be
-    irreducible.
+    The condition number of the diagonal $D^{-1/2}D_\theta^{1/2}$ is $\sqrt{\max_s r(s)/\min_s
+    r(s)}$ with $r = d_\theta/d_\mu$, where $d_\theta$ is the target's own stationary law: its
+    chain must be irreducible.
     """
     target = problem.require_target(target)
     d, joint = problem.stationary, problem.stationary[:, None] * problem.behavior

@@ -7,7 +7,8 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from ..mdp import Problem, policy_matrix
+from .._markov import Matrix
+from ..mdp import policy_matrix, Problem
 from .chain import emphasis as exact_emphasis
 from .chain import target_chain
 
@@ -33,7 +34,7 @@ class LinearSystem:
     - `vector`: $h$.
     """
 
-    matrix: np.ndarray | sparse.csr_array
+    matrix: Matrix
     vector: np.ndarray
 
     def drift(self, d: ArrayLike) -> Float[np.ndarray, " n"]:
@@ -190,14 +191,15 @@ def etd_system(
     weight = np.asarray(emphasis, dtype=np.float64)
     if weight.shape != problem.interest.shape or not np.isfinite(weight).all():
         raise ValueError(
-            f"emphasis: got shape {weight.shape}; {problem.interest.shape} finite numbers are required"
+            f"emphasis: got shape {weight.shape}; {problem.interest.shape} finite numbers are "
+            "required"
         )
     _, A, b = _state_blocks(problem, target, problem.stationary * weight)
     return LinearSystem(A, b)
 
 
 def td_system(problem: Problem, target: ArrayLike | None = None) -> LinearSystem:
-    r"""The mean field of off-policy TD(0): $G = X^\top D(I - \gamma P_\pi)X$, $h = X^\top Dr_\pi$."""
+    r"""The mean field of TD(0): $G = X^\top D(I - \gamma P_\pi)X$ and $h = X^\top Dr_\pi$."""
     return etd_system(problem, target, np.ones_like(problem.interest))
 
 

@@ -12,9 +12,9 @@ Features = Literal["original", "one-hot", "zero-hot", "aliased"]
 def baird(features: Features = "original", solid: float = 0.1, discount: float = 0.99) -> Problem:
     r"""Baird's counterexample, in the variant of the paper (Section 5).
 
-    Seven states. `solid` (action 0) leads to state 7 and pays 0; `dashed` (action 1) leads to states
-    1 to 6 uniformly and pays 1. The behaviour takes `solid` with probability 1/7, so that
-    $d_\mu$ is uniform; the start is uniform and the interest 1. The original features are
+    Seven states. `solid` (action 0) leads to state 7 and pays 0; `dashed` (action 1) leads to
+    states 1 to 6 uniformly and pays 1. The behaviour takes `solid` with probability 1/7, so
+    that $d_\mu$ is uniform; the start is uniform and the interest 1. The original features are
     linearly dependent ($C$ is singular), and only the aliased ones cannot express $m_\pi$.
 
     **Arguments:**

@@ -8,9 +8,10 @@ from ..mdp import MDP, Problem
 def boyan(discount: float = 1.0, one_down: float = 0.1) -> Problem:
     r"""Boyan's chain of 13 states, restarted uniformly when it reaches state 0.
 
-    From $s \ge 2$ action 0 moves one down and action 1 two down, for a reward of -3; from 1 both lead
-    to 0 for -2; from 0 both restart uniformly for 0, with discount 0. The behaviour is uniform. The
-    four features are unit vectors at states 12, 8, 4 and 0 and interpolate linearly between.
+    From $s \ge 2$ action 0 moves one down and action 1 two down, for a reward of -3; from 1
+    both lead to 0 for -2; from 0 both restart uniformly for 0, with discount 0. The behaviour
+    is uniform. The four features are unit vectors at states 12, 8, 4 and 0 and interpolate
+    linearly between.
 
     **Arguments:**
 

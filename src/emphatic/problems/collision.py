@@ -10,11 +10,12 @@ from ..mdp import MDP, Problem
 def collision(seed: int = 0, discount: float = 0.9) -> Problem:
     r"""The collision task: eight states in a row, drive forward or turn away.
 
-    Episodes start uniformly in the first four states, where the behaviour only drives forward; in
-    the last four it drives or turns with probability 1/2 each. Turning (action 1) ends the episode for
-    0, driving forward (action 0) from the last state ends it for 1, and the target always drives. The
-    features are six binary ones, three of them on, drawn without replacement. Because the
-    behaviour never turns in the first four states, Assumption 1 of the paper does not hold.
+    Episodes start uniformly in the first four states, where the behaviour only drives forward;
+    in the last four it drives or turns with probability 1/2 each. Turning (action 1) ends the
+    episode for 0, driving forward (action 0) from the last state ends it for 1, and the target
+    always drives. The features are six binary ones, three of them on, drawn without
+    replacement. Because the behaviour never turns in the first four states, Assumption 1 of the
+    paper does not hold.
 
     **Arguments:**
 

@@ -19,10 +19,10 @@ PARTS = ("data", "indices", "indptr", "shape")
 def save(problem: Problem, path: str | os.PathLike) -> None:
     """Writes a problem to a `.npz` file, atomically.
 
-    The keys are `format`, `reward`, `discount`, `behavior`, `interest`, `start`, `labels`, `target` (if
-    there is one) and the matrices `transition`, `x` and `xa`; a sparse matrix M is the four
-    arrays `M.data`, `M.indices`, `M.indptr` and `M.shape` of its csr form. Shapes are those of `MDP`
-    and `Problem`.
+    The keys are `format`, `reward`, `discount`, `behavior`, `interest`, `start`, `labels`,
+    `target` (if there is one) and the matrices `transition`, `x` and `xa`; a sparse matrix M is
+    the four arrays `M.data`, `M.indices`, `M.indptr` and `M.shape` of its csr form. Shapes are
+    those of `MDP` and `Problem`.
     """
     arrays: dict[str, np.ndarray] = {"format": np.array(FORMAT)}
     for name in ARRAYS:
@@ -55,8 +55,9 @@ def save(problem: Problem, path: str | os.PathLike) -> None:
 def load(path: str | os.PathLike) -> Problem:
     """Reads a problem that [save] wrote, or any `.npz` file with the same keys.
 
-    Required are `transition`, `reward`, `discount`, `behavior`, `interest` and `x`; the others have the
-    defaults of `Problem`. Everything is checked as if it were given to `MDP` and `Problem`.
+    Required are `transition`, `reward`, `discount`, `behavior`, `interest` and `x`; the others
+    have the defaults of `Problem`. Everything is checked as if it were given to `MDP` and
+    `Problem`.
     """
     try:
         with np.load(path, allow_pickle=False) as file:

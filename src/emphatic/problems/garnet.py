@@ -20,10 +20,10 @@ def garnet(
     r"""A random problem in which each action leads to a few random states.
 
     The first action of every state can lead to its successor on one random cycle through all
-    states, and one state can stay where it is: under any behaviour that tries every action the chain
-    is irreducible and aperiodic. Rewards and features are standard normal (each state of more than
-    1000 has one of its features only), the interest is uniform on [0.5, 1.5], and each policy is the
-    softmax of normal preferences mixed with a tenth of the uniform one.
+    states, and one state can stay where it is: under any behaviour that tries every action the
+    chain is irreducible and aperiodic. Rewards and features are standard normal (each state of
+    more than 1000 has one of its features only), the interest is uniform on [0.5, 1.5], and
+    each policy is the softmax of normal preferences mixed with a tenth of the uniform one.
 
     **Arguments:**
 
