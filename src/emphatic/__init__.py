@@ -12,3 +12,5 @@ from .certify import Row as Row
 from .certify import Theorem as Theorem
 from .mdp import MDP as MDP
 from .mdp import Problem as Problem
+from .solve import FixedPoint as FixedPoint
+from .solve import solve as solve

@@ -12,7 +12,7 @@ from . import _markov, _quantifiers, oracle
 from .agents.policies import Softmax
 from .mdp import policy_matrix, Problem
 from .oracle.gradient import as_float64, projection_errors
-from .oracle.systems import LinearSystem, RANK_TOLERANCE, weighted_gram
+from .oracle.systems import LinearSystem, RANK_TOLERANCE, require_ridge, weighted_gram
 from .schedules import Polynomial
 
 Verdict = Literal["holds", "fails", "cannot be decided"]
@@ -175,8 +175,7 @@ def ridge(ridge: float | None, fixed: bool) -> Row:
     statement = "the ridge eta is positive"
     if ridge is None:
         return Row("ridge", "Section 3", statement, OPEN, "not given", "give ridge")
-    if not (np.isfinite(ridge) and ridge >= 0):
-        raise ValueError(f"ridge: got {ridge}; it must be a finite number >= 0")
+    require_ridge(ridge)
     if ridge > 0:
         return Row("ridge", "Section 3", statement, HOLDS, f"eta = {ridge:g}")
     remedy = "make eta positive" + (

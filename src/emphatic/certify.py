@@ -14,6 +14,7 @@ from ._assumptions import Row as Row
 from .agents.policies import Softmax
 from .mdp import Problem
 from .oracle.gradient import resolve
+from .oracle.ridge import require_tolerance
 from .schedules import Polynomial
 
 
@@ -109,6 +110,7 @@ def certify(
             )
         theta = np.zeros(target.features.shape[-1]) if theta is None else theta
     policy, probability = resolve(problem, target, theta)
+    require_tolerance(tolerance)
     alpha, beta = assume.schedule(step_size), assume.schedule(actor_step_size)
 
     rows = [assume.discount(problem), *assume.behavior(problem), *assume.features(problem)]
@@ -117,8 +119,7 @@ def certify(
     rows.append(assume.robbins_monro("alpha", "the critics'", "step_size", alpha))
     if policy is not None:
         rows.append(assume.robbins_monro("beta", "the actor's", "actor_step_size", beta))
-        rows.append(assume.timescales(alpha, beta))
-        rows.append(assume.damping(damping))
+        rows += [assume.timescales(alpha, beta), assume.damping(damping)]
     rows.append(assume.condition(rows, fixed=policy is None))
     rows += assume.closeness(problem, probability, policy)
     rows += assume.mean_fields(problem, probability, ridge)

@@ -98,35 +98,46 @@ def truncated_emphasis(
     return total / d
 
 
-def _smallest_eigenvalue(matrix: np.ndarray) -> float:
-    """The smallest eigenvalue of the symmetric part, zero if it is only rounding."""
-    eigenvalues = np.linalg.eigvalsh(matrix + matrix.T) / 2.0
-    smallest, scale = eigenvalues[0], np.abs(eigenvalues).max()
-    return float(smallest) if abs(smallest) > RANK_TOLERANCE * scale else 0.0
-
-
 def truncation_length(problem: Problem, target: ArrayLike | None = None) -> int | None:
     r"""The smallest $n$ from which truncated emphatic TD is stable, or None.
 
-    That is, the smallest $n$ such that $X^\top D_{m_{n'}}(I - \gamma P_\pi)X$ is positive
-    definite for every $n' \ge n$, with $D_{m_n} = \mathrm{diag}(d_\mu m_n)$. None if no such
-    $n$ exists. Being positive definite is not monotone in $n$, so each length is examined until
-    the remaining tail $d_\mu(m_\pi - m_n)$, whose sum never grows, is too small to change the
-    sign.
+    That is, the smallest $n$ such that $G_{n'} = X^\top D_{m_{n'}}(I - \gamma P_\pi)X$ is positive
+    definite for every $n' \ge n$, with $D_{m_n} = \mathrm{diag}(d_\mu m_n)$; None if there is no
+    such $n$. Being positive definite is not monotone in $n$, so each length is examined until
+    $c_n = \max_s (m_\pi - m_n)(s)/m_\pi(s)$, which never grows, is too small to change the sign.
     """
     chain = target_chain(problem, target)
     x = problem.x.toarray() if sparse.issparse(problem.x) else problem.x
     step = x - chain.matrix @ x
     total = weighted_emphasis(problem, target)
-    limit = _smallest_eigenvalue(weighted_gram(x, total, step))
-    if limit <= 0.0:
+    limit = weighted_gram(x, total, step)
+    eigenvalues = np.linalg.eigvalsh(limit + limit.T)
+    if eigenvalues[0] <= RANK_TOLERANCE * np.abs(eigenvalues).max():
         return None
-    # Each state adds tail(s) x(s) step(s)', whose symmetric part has at most this norm.
-    norms = np.linalg.norm(x, axis=1) * np.linalg.norm(step, axis=1)
-    largest = ((np.abs((x * step).sum(1)) + norms) / 2.0).max()
+    # In coordinates where the symmetric part of the limit is I, lengths from n on differ from
+    # it by at most c_n times this bound (Cauchy-Schwarz).
+    lower = np.linalg.cholesky((limit + limit.T) / 2.0)
+    x, step = np.linalg.solve(lower, x.T).T, np.linalg.solve(lower, step.T).T
+    bound = np.sqrt(
+        np.linalg.norm(weighted_gram(x, total, x), 2)
+        * np.linalg.norm(weighted_gram(step, total, step), 2)
+    )
+    present = total > 0
     backward, tail, length, first = chain.matrix.T, total, 0, 0
-    while (tail := backward @ tail).sum() * largest >= limit:
+    while True:
+        tail = backward @ tail  # d (m - m_n)
+        if (tail[present] / total[present]).max() * bound < 1.0:
+            return first
+        gram = weighted_gram(x, total - tail, step)
         length += 1
-        if _smallest_eigenvalue(weighted_gram(x, total - tail, step)) <= 0.0:
+        if not _is_positive_definite((gram + gram.T) / 2.0):
             first = length
-    return first
+
+
+def _is_positive_definite(matrix: np.ndarray) -> bool:
+    """Whether a symmetric matrix near I has no eigenvalue below rounding."""
+    try:
+        np.linalg.cholesky(matrix - RANK_TOLERANCE * np.eye(len(matrix)))
+    except np.linalg.LinAlgError:
+        return False
+    return True

@@ -124,6 +124,12 @@ def _gradients(target: np.ndarray, policy: Policy | None, theta: Any):
     return of_theta
 
 
+def require_tolerance(tolerance: float | None) -> None:
+    """A `ValueError` unless the tolerance is positive, or not given."""
+    if tolerance is not None and not tolerance > 0:
+        raise ValueError(f"tolerance: got {tolerance}; it must be positive")
+
+
 def ridge_cost(
     problem: Problem,
     target: ArrayLike | Policy | None = None,
@@ -146,8 +152,7 @@ def ridge_cost(
     - `theta`: The parameters of the policy, if the target is a function.
     - `tolerance`: The largest acceptable value of each of the three distances, if asked.
     """
-    if tolerance is not None and not tolerance > 0:
-        raise ValueError(f"tolerance: got {tolerance}; it must be positive")
+    require_tolerance(tolerance)
     policy, probability = resolve(problem, target, theta)
     emphasis = RidgePath(gem_system(problem, probability, ridge), "x")
     value = RidgePath(gq2_system(problem, probability, ridge), "xa")

@@ -87,10 +87,15 @@ def _stack(blocks, vectors) -> LinearSystem:
     return LinearSystem(np.block(blocks), np.concatenate(vectors))
 
 
-def _gradient_system(C, A, b, ridge: float) -> LinearSystem:
-    r"""$G = [[C, A], [-A^\top, \eta I]]$ and $h = [b; 0]$."""
+def require_ridge(ridge: float) -> None:
+    """A `ValueError` unless the ridge is a finite number >= 0."""
     if not (np.isfinite(ridge) and ridge >= 0):
         raise ValueError(f"ridge: got {ridge}; it must be a finite number >= 0")
+
+
+def _gradient_system(C, A, b, ridge: float) -> LinearSystem:
+    r"""$G = [[C, A], [-A^\top, \eta I]]$ and $h = [b; 0]$."""
+    require_ridge(ridge)
     size = C.shape[0]
     eye = sparse.eye_array(size, format="csr") if sparse.issparse(C) else np.eye(size)
     return _stack([[C, A], [-A.T, ridge * eye]], [b, np.zeros(size)])

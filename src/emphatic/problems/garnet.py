@@ -27,7 +27,8 @@ def garnet(
 
     **Arguments:**
 
-    - `num_states`, `num_actions`: The size; transitions of 1000 states and more are sparse.
+    - `num_states`: The number of states; from 1000 on, transitions and features are sparse.
+    - `num_actions`: The number of actions.
     - `branching`: How many states an action can lead to.
     - `num_features`: How many state features $X$ has.
     - `discount`: The discount $\gamma$.

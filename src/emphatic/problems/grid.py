@@ -26,7 +26,7 @@ def grid(
 
     **Arguments:**
 
-    - `width`, `height`: The number of cells.
+    - `width`, `height`: The number of columns, and of rows.
     - `goal`: Whether there is a goal.
     - `slip`: The probability that a move is replaced by a uniformly random one.
     - `discount`: The discount $\gamma$ inside an episode.

@@ -1,0 +1,324 @@
+"""The command line. No science: it parses, calls, and shows."""
+
+import contextlib
+import dataclasses
+import inspect
+import io
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints, Literal
+
+import numpy as np
+
+HELP = """\
+[bold]emphatic[/bold]: exact answers about off-policy learning
+
+[bold]usage[/bold]: emphatic COMMAND [PROBLEM] [OPTIONS]
+
+[bold]commands[/bold]
+  [cyan]problems[/cyan]   list the named problems and their options
+  [cyan]solve[/cyan]      print the exact quantities: distribution, values, emphasis, limits
+  [cyan]certify[/cyan]    check the paper's assumptions; exit status 0 if a theorem applies, else 1
+  [cyan]export[/cyan]     write a problem to a .npz file
+
+A PROBLEM is a name from [cyan]emphatic problems[/cyan] or the path of a .npz file. Its options
+follow it; [cyan]emphatic COMMAND PROBLEM --help[/cyan] lists them.
+
+[bold]examples[/bold]
+  emphatic solve baird --features aliased --solid 0.1
+  emphatic solve grid --width 100 --height 100 --json
+  emphatic certify baird --features one-hot --ridge 1e-6 --step-size 1/t^0.8
+  emphatic export gymnasium --env Taxi-v4 --out taxi.npz
+
+Errors are one line on standard error, with exit status 2.
+"""
+
+
+@dataclasses.dataclass
+class Target:
+    """Options of every command."""
+
+    target: str | None = None
+    """The target policy: uniform, behavior, or a file (.npy, or text with one row per state)
+    with its (state, action) probabilities; by default the problem's own."""
+
+
+@dataclasses.dataclass
+class Solve(Target):
+    """Prints the exact quantities of a problem."""
+
+    ridge: float = 0.0
+    """The ridge eta of GEM and GQ2."""
+    json: bool = False
+    """Print JSON, keyed by the names of the oracle's functions."""
+    plot: Path | None = None
+    """Draw emphasis, values and distribution over states into this file."""
+
+
+@dataclasses.dataclass
+class Certify(Target):
+    """Checks the paper's assumptions, and says which theorem covers the set-up."""
+
+    policy: Literal["fixed", "softmax"] = "fixed"
+    """A fixed target, or the linear softmax on the state-action features that an actor changes."""
+    theta: Path | None = None
+    """Where to check a softmax: a file with its parameters; by default 0."""
+    ridge: float | None = None
+    """The ridge eta."""
+    step_size: str | None = None
+    """The critics' step sizes: 0.1 is constant, 0.1/t^0.7 decays."""
+    actor_step_size: str | None = None
+    """The actor's step sizes, written likewise."""
+    damping: float | None = None
+    """The C_0 of the paper's damping Gamma; inf is none."""
+    tolerance: float | None = None
+    """Also find the largest ridge that costs no more than this."""
+    json: bool = False
+    """Print JSON."""
+
+
+@dataclasses.dataclass
+class Export(Target):
+    """Writes a problem to a .npz file, which every command accepts as a problem."""
+
+    out: Path = Path("problem.npz")
+    """The file to write."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit status: 0, 1 (not certified) or 2 (bad input)."""
+    try:
+        return _run(list(sys.argv[1:] if arguments is None else arguments))
+    except ValueError as error:
+        print("emphatic: " + " ".join(str(error).split()), file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # the reader, say `head`, has seen enough
+        sys.stderr.close()
+        return 0
+    except KeyboardInterrupt:
+        print("emphatic: interrupted", file=sys.stderr)
+        return 130
+
+
+def _run(arguments: list[str]) -> int:
+    commands = {"problems": _problems, "solve": _solve, "certify": _certify, "export": _export}
+    if not arguments or arguments[0] in ("-h", "--help"):
+        from ._show import console
+
+        console().print(HELP, end="")
+        return 0
+    name, *rest = arguments
+    if name == "--version":
+        from importlib.metadata import version
+
+        print(f"emphatic {version('emphatic')}")
+        return 0
+    if name not in commands:
+        from .problems import nearest
+
+        raise nearest("command", name, commands)
+    return commands[name](rest)
+
+
+def _problems(arguments: list[str]) -> int:
+    """Lists the named problems and their options."""
+    from rich.markup import escape
+
+    from ._show import console
+    from .problems import NAMED
+
+    if arguments and arguments[0] not in ("-h", "--help"):
+        raise ValueError(f"problems: got {arguments[0]!r}; this command takes no arguments")
+    out = console()
+    for name, build in NAMED.items():
+        summary = escape(_readable(inspect.getdoc(build) or ""))
+        out.print(f"[bold cyan]{name}[/bold cyan]  {summary}")
+        for option, (kind, default, words) in _options(build).items():
+            flag = f"--{option.replace('_', '-')}"
+            values = getattr(kind, "__args__", ())
+            choice = f" ({', '.join(map(str, values))})" if values else ""
+            out.print(f"    {flag} {default}  [dim]{escape(words + choice)}[/dim]")
+    return 0
+
+
+def _solve(arguments: list[str]) -> int:
+    problem, options, title = _parse("solve", Solve, arguments)
+    from . import _show
+    from .solve import solve
+
+    if options.plot is not None:
+        _show.require_picture(options.plot)
+    exact, notes = solve(problem, _target(problem, options.target), options.ridge)
+    if options.plot is not None:
+        _show.draw(options.plot, title, problem, exact)
+    if options.json:
+        labels = {"problem": title, "labels": problem.labels}
+        print(_show.as_json({**labels, **exact, "notes": notes}))
+    else:
+        _show.show_solution(title, problem, exact, notes)
+    return 0
+
+
+def _certify(arguments: list[str]) -> int:
+    problem, options, title = _parse("certify", Certify, arguments)
+    from . import _show, schedules
+    from .agents import Softmax
+    from .certify import certify
+
+    target, theta = _target(problem, options.target), None
+    if options.policy == "softmax":
+        if options.target is not None:
+            raise ValueError("target: a softmax policy has none; give --theta, or --policy fixed")
+        target = Softmax(problem.dense_features[1])
+        theta = None if options.theta is None else _array("theta", options.theta)
+    elif options.theta is not None:
+        raise ValueError("theta: a fixed target has none; give --policy softmax")
+    certificate = certify(
+        problem,
+        target,
+        ridge=options.ridge,
+        step_size=options.step_size and schedules.parse(options.step_size),
+        actor_step_size=options.actor_step_size and schedules.parse(options.actor_step_size),
+        damping=options.damping,
+        theta=theta,
+        tolerance=options.tolerance,
+    )
+    if options.json:
+        verdict = {"covered": certificate.covered, "advice": certificate.advice}
+        print(_show.as_json({"problem": title, **verdict, **vars(certificate)}))
+    else:
+        _show.show_certificate(title, certificate)
+    return 0 if certificate.covered else 1
+
+
+def _export(arguments: list[str]) -> int:
+    problem, options, title = _parse("export", Export, arguments)
+    from .problems import save
+
+    if options.target is not None:
+        problem = dataclasses.replace(problem, target=_target(problem, options.target))
+    save(problem, options.out)
+    print(f"{title}: written to {options.out}")
+    return 0
+
+
+def _target(problem, name: str | None):
+    """The target that an option names; None is the problem's own."""
+    if name is None:
+        return None
+    if name == "behavior":
+        return problem.behavior
+    if name == "uniform":
+        return np.full_like(problem.behavior, 1.0 / problem.behavior.shape[1])
+    if not Path(name).exists():
+        from .problems import nearest
+
+        raise nearest("target", name, ("uniform", "behavior", "a file that exists"))
+    return _array("target", Path(name))
+
+
+def _array(name: str, path: Path) -> np.ndarray:
+    try:
+        if path.suffix == ".npy":
+            return np.load(path, allow_pickle=False)
+        return np.loadtxt(path, delimiter="," if path.suffix == ".csv" else None)
+    except (OSError, ValueError, EOFError) as error:
+        raise ValueError(f"{name}: {path} cannot be read: {error}") from None
+
+
+def _readable(docstring: str) -> str:
+    """The first line of a docstring, its mathematics in plain letters."""
+    line = docstring.strip().split("\n")[0]
+    return re.sub(r"[$`{}\[\]]|\\(?:mathrm|text)?", "", line)
+
+
+def _options(build: Callable) -> dict[str, tuple[Any, Any, str]]:
+    """The options of a problem's function: type, default and words from its docstring."""
+    documented = {}
+    for names, words in re.findall(
+        r"^- (`\w+`(?:, `\w+`)*): (.*(?:\n  .*)*)", inspect.getdoc(build) or "", flags=re.M
+    ):
+        for option in re.findall(r"\w+", names):
+            documented[option] = _readable(" ".join(words.split()))
+    hints = get_type_hints(build)
+    return {
+        name: (hints[name], parameter.default, documented.get(name, ""))
+        for name, parameter in inspect.signature(build).parameters.items()
+    }
+
+
+def _whole(text: list[str]) -> int:
+    """A whole number, written 1000000 or 1e6."""
+    value = float(text[0])
+    if value != int(value):
+        raise ValueError(f"{text[0]} is not a whole number")
+    return int(value)
+
+
+def _parse(command: str, options: type, arguments: list[str]):
+    """The problem, the command's options and a title, from the words after the command."""
+    import tyro
+
+    from .problems import builder, NAMED
+
+    if not arguments or arguments[0].startswith("-"):
+        if arguments[:1] in (["-h"], ["--help"]):
+            _tyro(options, ["--help"], f"emphatic {command} PROBLEM")
+        raise ValueError(
+            f"problem: not given; `emphatic {command} PROBLEM` needs a .npz file or one of "
+            f"{', '.join(NAMED)}"
+        )
+    name, *rest = arguments
+    build = builder(name)
+    whole = tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="INT",
+        instance_from_str=_whole,
+        is_instance=lambda value: isinstance(value, int),
+        str_from_instance=lambda value: [str(value)],
+    )
+    fields = []
+    for option, (kind, default, words) in _options(build).items():
+        described = Annotated[kind, tyro.conf.arg(help=words)]
+        if kind is int:
+            described = Annotated[kind, whole, tyro.conf.arg(help=words)]
+        fields.append((option, described, dataclasses.field(default=default)))
+    of_problem = dataclasses.make_dataclass("Problem", fields)
+    of_problem.__doc__ = _readable(inspect.getdoc(build) or "")
+    both = dataclasses.make_dataclass(
+        "Both",
+        [
+            ("problem", of_problem, dataclasses.field(default_factory=of_problem)),
+            (command, options, dataclasses.field(default_factory=options)),
+        ],
+    )
+    both.__doc__ = inspect.getdoc(options)
+    parsed = _tyro(both, rest, f"emphatic {command} {name}")
+    chosen, default = vars(parsed.problem), vars(of_problem())
+    changed = [f"{key}={value}" for key, value in chosen.items() if value != default[key]]
+    title = f"{name} ({', '.join(changed)})" if changed else name
+    return build(**chosen), getattr(parsed, command), title
+
+
+def _tyro(kind: type, arguments: list[str], program: str):
+    """tyro, with its error boxes turned into one line."""
+    import tyro
+
+    box = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(box):
+            return tyro.cli(
+                kind,
+                args=arguments,
+                prog=program,
+                config=(tyro.conf.OmitArgPrefixes, tyro.conf.DisallowNone),
+            )
+    except SystemExit as stop:
+        if not stop.code:
+            raise
+        lines = [line.strip("│╭╮╰╯─ ") for line in box.getvalue().splitlines()[1:]]
+        words = " ".join(line for line in lines if line)
+        words = re.split("Argument helptext|For full helptext", words)[0].strip()
+        raise ValueError(f"{words.rstrip('.')} (see {program} --help)") from None
