@@ -114,14 +114,12 @@ def truncation_length(problem: Problem, target: ArrayLike | None = None) -> int 
     eigenvalues = np.linalg.eigvalsh(limit + limit.T)
     if eigenvalues[0] <= RANK_TOLERANCE * np.abs(eigenvalues).max():
         return None
-    # In coordinates where the symmetric part of the limit is I, lengths from n on differ from
-    # it by at most c_n times this bound (Cauchy-Schwarz).
+    # In coordinates where the symmetric part of the limit is I, the tail of every length from n
+    # on takes away at most c_n times the positive parts of what the states add.
     lower = np.linalg.cholesky((limit + limit.T) / 2.0)
     x, step = np.linalg.solve(lower, x.T).T, np.linalg.solve(lower, step.T).T
-    bound = np.sqrt(
-        np.linalg.norm(weighted_gram(x, total, x), 2)
-        * np.linalg.norm(weighted_gram(step, total, step), 2)
-    )
+    positive, direction = _positive_parts(x, step)
+    bound = np.linalg.eigvalsh(weighted_gram(direction, total * positive, direction))[-1]
     present = total > 0
     backward, tail, length, first = chain.matrix.T, total, 0, 0
     while True:
@@ -132,6 +130,15 @@ def truncation_length(problem: Problem, target: ArrayLike | None = None) -> int 
         length += 1
         if not _is_positive_definite((gram + gram.T) / 2.0):
             first = length
+
+
+def _positive_parts(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For each row, the positive eigenvalue of (x y' + y x') / 2 and its unit eigenvector."""
+    norm_x, norm_y = np.linalg.norm(x, axis=1), np.linalg.norm(y, axis=1)
+    eigenvalue = ((x * y).sum(1) + norm_x * norm_y) / 2.0
+    vector = x * norm_y[:, None] + y * norm_x[:, None]
+    norm = np.linalg.norm(vector, axis=1, keepdims=True)
+    return eigenvalue, np.divide(vector, norm, out=np.zeros_like(vector), where=norm > 0)
 
 
 def _is_positive_definite(matrix: np.ndarray) -> bool:
