@@ -277,11 +277,11 @@ def closeness(problem: Problem, target: np.ndarray, policy) -> list[Row]:
             rows.append(Row(key, source, statement, OPEN, unknown, "use fewer features"))
             continue
         family = families[name]
-        here, figure = test(family.here), measure(family.here[0])
+        here, figure = family.holds_here(test), measure(family.here[0])
         if policy is None:
             verdict = HOLDS if here else FAILS
         else:
-            every = family.every(test) if softmax else (None if here else False)
+            every = family.holds_everywhere(test) if softmax else (None if here else False)
             verdict = OPEN if every is None else HOLDS if every else FAILS
             figure = f"{'checked ' if verdict == OPEN else ''}at this theta: {figure}"
             if verdict == HOLDS:

@@ -79,7 +79,7 @@ def is_wide(matrix: Matrix) -> bool:
     if not sparse.issparse(matrix) or matrix.shape[0] <= SMALL:
         return False
     levels = _levels(matrix, directed=False)
-    return np.bincount(np.maximum(levels, 0)).max() > matrix.shape[0] / 8
+    return int(np.bincount(np.maximum(levels, 0)).max()) > matrix.shape[0] / 8
 
 
 def _krylov(apply, rhs: np.ndarray, scale: float) -> np.ndarray | None:

@@ -34,14 +34,19 @@ class Family:
     here: np.ndarray  # the policy itself
     reached: np.ndarray  # policies that some theta gives, or comes arbitrarily close to
     extreme: np.ndarray | None  # all deterministic policies, if they could be enumerated
+    scale: float  # the size of C, against which a small number is rounding
 
-    def every(self, test) -> bool | None:
-        """Whether `test(matrices)` holds for every theta; None if that stays open."""
-        if not test(np.concatenate([self.here, self.reached])):
+    def holds_here(self, test) -> bool:
+        """Whether `test(matrices, scale)` holds for the policy itself."""
+        return test(self.here, self.scale)
+
+    def holds_everywhere(self, test) -> bool | None:
+        """Whether the test holds for every theta; None if that stays open."""
+        if not test(np.concatenate([self.here, self.reached]), self.scale):
             return False
-        if self.extreme is not None and test(np.concatenate([self.here, self.extreme])):
-            return True
-        return None
+        if self.extreme is None:
+            return None
+        return test(np.concatenate([self.here, self.extreme]), self.scale) or None
 
 
 def deterministic(problem: Problem) -> np.ndarray | None:
@@ -68,7 +73,7 @@ def is_complete(policy: Softmax) -> bool:
     """Whether theta sets the preferences of all states freely: every policy is then approached."""
     differences = policy.features[:, 1:] - policy.features[:, :1]
     rows = differences.reshape(-1, differences.shape[-1])
-    return np.linalg.matrix_rank(rows) == len(rows)
+    return int(np.linalg.matrix_rank(rows)) == len(rows)
 
 
 def matrices(problem: Problem, target: np.ndarray) -> dict[str, np.ndarray]:
@@ -96,8 +101,15 @@ def families(problem: Problem, target: np.ndarray, policy: Softmax | None) -> di
     here = matrices(problem, target)
     states, actions = problem.behavior.shape
     size = problem.xa_rows.shape[1]
+    k = problem.x.shape[1]
+    C, C_actions = here["F"][:k, :k], here["F~"][:size, :size]
+    of_states, of_actions = float(np.linalg.norm(C, 2)), float(np.linalg.norm(C_actions, 2))
+    scale = {"A": of_states, "F": of_states, "A~": of_actions, "F~": of_actions}
     if policy is None or states * actions * size**2 > WORK:
-        return {name: Family(matrix[None], matrix[None], None) for name, matrix in here.items()}
+        return {
+            name: Family(matrix[None], matrix[None], None, scale[name])
+            for name, matrix in here.items()
+        }
 
     vertices, reached = deterministic(problem), sampled(policy)
     if vertices is not None and len(vertices) * (2 * size) ** 2 > WORK:
@@ -110,6 +122,7 @@ def families(problem: Problem, target: np.ndarray, policy: Softmax | None) -> di
             matrix[None],
             build[name](reached),
             None if vertices is None else build[name](vertices),
+            scale[name],
         )
         for name, matrix in here.items()
     }
@@ -149,14 +162,13 @@ def _builders(problem: Problem) -> dict[str, Callable[[np.ndarray], np.ndarray]]
     }
 
 
-def are_invertible(matrices: np.ndarray) -> bool:
+def are_invertible(matrices: np.ndarray, scale: float) -> bool:
     """Whether all determinants have one sign: none between such policies then vanishes."""
-    sigma = np.linalg.svd(matrices, compute_uv=False)
+    smallest = np.linalg.svd(matrices, compute_uv=False)[:, -1]
     signs = np.linalg.slogdet(matrices)[0]
-    return bool((sigma[:, -1] > RANK_TOLERANCE * sigma[:, 0]).all() and (signs == signs[0]).all())
+    return bool((smallest > RANK_TOLERANCE * scale).all() and (signs == signs[0]).all())
 
 
-def are_semidefinite(matrices: np.ndarray) -> bool:
+def are_semidefinite(matrices: np.ndarray, scale: float) -> bool:
     """Whether no eigenvalue is negative (beyond rounding)."""
-    eigenvalues = np.linalg.eigvalsh(matrices)
-    return bool((eigenvalues[:, 0] >= -RANK_TOLERANCE * eigenvalues[:, -1]).all())
+    return bool((np.linalg.eigvalsh(matrices)[:, 0] >= -RANK_TOLERANCE * scale).all())

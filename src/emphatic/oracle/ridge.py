@@ -34,7 +34,7 @@ class RidgePath:
             raise ValueError(f"{name}: the features are linearly dependent (C is singular)")
         lower = np.linalg.cholesky(C)
         U, self.sigma, Vt = np.linalg.svd(np.linalg.solve(lower, A))
-        if self.sigma[-1] <= RANK_TOLERANCE * self.sigma[0]:
+        if self.sigma[-1] <= RANK_TOLERANCE * np.linalg.norm(lower, 2):
             raise ValueError(f"{name}: A is singular, so that there is no limit without a ridge")
         self.V = Vt.T
         self.source = U.T @ np.linalg.solve(lower, system.vector[:size])

@@ -32,10 +32,13 @@ class LinearSystem:
 
     - `matrix`: $G$, dense, or csr where thousands of sparse features make it large.
     - `vector`: $h$.
+    - `scale`: The size of the terms whose difference the matrix is: a singular value below 1e-12 of
+      it is rounding.
     """
 
     matrix: Matrix
     vector: np.ndarray
+    scale: float = 0.0
 
     def drift(self, d: ArrayLike) -> Float[np.ndarray, " n"]:
         r"""The mean direction $h - Gd$ at $d$."""
@@ -43,7 +46,8 @@ class LinearSystem:
 
     def rank(self) -> int:
         """The numerical rank of the matrix (relative tolerance 1e-12)."""
-        return int(np.linalg.matrix_rank(self._dense("rank"), rtol=RANK_TOLERANCE))
+        sigma = np.linalg.svd(self._dense("rank"), compute_uv=False)
+        return int((sigma > RANK_TOLERANCE * max(sigma[0], self.scale)).sum())
 
     def solution(self) -> Float[np.ndarray, " n"]:
         r"""The fixed point $G^{-1}h$; a `ValueError` if $G$ is singular."""
@@ -60,7 +64,7 @@ class LinearSystem:
             except RuntimeError:
                 raise singular from None
             pivots = np.abs(factor.U.diagonal())
-            if pivots.min() <= RANK_TOLERANCE * pivots.max():
+            if pivots.min() <= RANK_TOLERANCE * max(pivots.max(), self.scale):
                 raise singular
             return factor.solve(self.vector)
         if self.rank() < size:
@@ -69,8 +73,9 @@ class LinearSystem:
 
     def least_norm_solution(self) -> Float[np.ndarray, " n"]:
         r"""The shortest $d$ among those that minimise $\|h - Gd\|$, namely $G^+h$."""
-        dense = self._dense("least_norm_solution")
-        return np.linalg.lstsq(dense, self.vector, rcond=RANK_TOLERANCE)[0]
+        U, sigma, Vt = np.linalg.svd(self._dense("least_norm_solution"))
+        rank = int((sigma > RANK_TOLERANCE * max(sigma[0], self.scale)).sum())
+        return Vt[:rank].T @ (U[:, :rank].T @ self.vector / sigma[:rank])
 
     def _dense(self, need: str) -> np.ndarray:
         if sparse.issparse(self.matrix):
@@ -199,8 +204,8 @@ def etd_system(
             f"emphasis: got shape {weight.shape}; {problem.interest.shape} finite numbers are "
             "required"
         )
-    _, A, b = _state_blocks(problem, target, problem.stationary * weight)
-    return LinearSystem(A, b)
+    C, A, b = _state_blocks(problem, target, problem.stationary * weight)
+    return LinearSystem(A, b, scale=float(abs(C).max()))
 
 
 def td_system(problem: Problem, target: ArrayLike | None = None) -> LinearSystem:
@@ -215,8 +220,9 @@ def reverse_td_system(problem: Problem, target: ArrayLike | None = None) -> Line
     $G = X^\top(I - \gamma P_\pi^\top)DX$ and $h = X^\top Di$.
     """
     d = problem.stationary
-    _, forward, _ = _state_blocks(problem, target, d)
-    return LinearSystem(forward.T, problem.x.T @ (d * problem.interest))
+    C, forward, _ = _state_blocks(problem, target, d)
+    b = problem.x.T @ (d * problem.interest)
+    return LinearSystem(forward.T, b, scale=float(abs(C).max()))
 
 
 def projection(problem: Problem, actions: bool = False):

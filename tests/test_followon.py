@@ -1,0 +1,188 @@
+"""The moments of the followon trace, and of its truncations."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from emphatic import MDP, oracle, Problem, problems
+
+from .plainly import moment_matrix, plainly
+from .strategies import as_sparse, build, problems_and_targets
+
+
+@given(problems_and_targets())
+def test_followon_moments_are_the_limits_of_their_recursion(pair):
+    """Iterated from M_0 = i(S_0); where the second moment explodes, infinity is reported."""
+    problem, target = pair
+    is_ = plainly(problem, target)
+    B1, B2 = (moment_matrix(problem, target, power) for power in (1, 2))
+    first = is_.d * is_.i
+    second = is_.d * is_.i**2
+    for _ in range(6000):
+        # E[(i + F)^2] with F = gamma rho M, summed over what leads here
+        second = is_.d * is_.i**2 + 2 * is_.i * (B1.T @ first) + B2.T @ second
+        first = is_.d * is_.i + B1.T @ first
+        if second.max() > 1e250:
+            break
+    variance = oracle.followon_variance(problem, target)
+    radius = oracle.followon_radius(problem, target)
+    assume(abs(radius - 1.0) > 0.01)
+    assert np.isinf(variance).any() == (radius > 1)
+    finite = np.isfinite(variance)
+    np.testing.assert_array_equal(finite, second < 1e30)
+    expected = second[finite] / is_.d[finite] - oracle.emphasis(problem, target)[finite] ** 2
+    np.testing.assert_allclose(variance[finite], expected, rtol=1e-5, atol=1e-7)
+
+
+def _chain_of_classes():
+    """Two closed-off rings: what starts in the first never returns from the second."""
+    p = np.zeros((4, 2, 4))
+    p[0, 0, 1] = p[1, 0, 0] = 1.0  # ring of 0 and 1
+    p[:2, 1, 2] = 1.0
+    p[2, 0, 3] = p[3, 0, 2] = 1.0  # ring of 2 and 3
+    p[2:, 1, 0] = 1.0
+    discount = np.full((4, 2), 0.95)
+    discount[2:, 1] = 0.0  # the way back ends the episode
+    return p, discount
+
+
+@pytest.mark.parametrize(
+    ("ring", "infinite"),
+    [((0.9, 0.3), [1, 1, 1, 1]), ((0.3, 0.9), [0, 0, 1, 1]), ((0.3, 0.3), [0, 0, 0, 0])],
+)
+def test_variance_is_infinite_only_behind_a_class_that_explodes(ring, infinite):
+    p, discount = _chain_of_classes()
+    pi = np.repeat(ring, 2)
+    problem = Problem(
+        MDP(p, 0.0, discount),
+        behavior=np.full((4, 2), 0.5),
+        interest=1.0,
+        x=np.eye(4),
+        target=np.stack([pi, 1 - pi], axis=1),
+    )
+    for which in (problem, as_sparse(dataclasses.replace(problem, mdp=MDP(p, 0.0, discount)))):
+        variance = oracle.followon_variance(which)
+        np.testing.assert_array_equal(np.isinf(variance), np.array(infinite, bool))
+    # Without interest in the first ring nothing explodes there, and nothing comes from it.
+    elsewhere = dataclasses.replace(problem, interest=np.array([0.0, 0.0, 1.0, 1.0]))
+    variance = oracle.followon_variance(elsewhere)
+    np.testing.assert_array_equal(variance[:2], 0.0)
+    assert np.isinf(variance[2]) == (ring[1] == 0.9)
+
+
+@pytest.mark.parametrize(
+    ("solid", "finite", "radius"),
+    [(0.05, False, 1.0491), (0.1, True, 0.9948), (0.3, False, 1.1778)],
+)
+def test_baird_trace_has_finite_variance_only_for_one_target(solid, finite, radius):
+    problem = problems.baird(solid=solid)
+    assert round(oracle.followon_radius(problem), 4) == radius
+    assert np.isfinite(oracle.followon_variance(problem)).all() == finite
+    np.testing.assert_allclose(
+        oracle.followon_radius(problem), 0.99**2 * (solid**2 * 7 + (1 - solid) ** 2 * 7 / 6)
+    )
+
+
+def _simulated_trace(problem, target, num_chains, num_steps, seed):
+    """Mean and standard error of M^2 at each state, from independent chains."""
+    rng = np.random.default_rng(seed)
+    p, mu = problem.mdp.transition, problem.behavior
+    gamma = np.broadcast_to(problem.mdp.discount, p.shape)
+    states, actions, _ = p.shape
+    flat = p.reshape(-1, states).cumsum(1)
+    s = rng.choice(states, num_chains, p=oracle.stationary(problem))
+    followon = np.zeros(num_chains)
+    for _ in range(num_steps):
+        trace = problem.interest[s] + followon
+        a = (rng.random(num_chains)[:, None] > mu.cumsum(1)[s]).sum(1).clip(max=actions - 1)
+        row = flat[s * actions + a]
+        s_next = (rng.random(num_chains)[:, None] > row).sum(1).clip(max=states - 1)
+        followon = gamma[s, a, s_next] * target[s, a] / mu[s, a] * trace
+        s = s_next
+    trace = problem.interest[s] + followon
+    return [
+        (
+            trace[s == k].mean(),
+            trace[s == k].std() / np.sqrt((s == k).sum()),
+            (trace[s == k] ** 2).mean(),
+            (trace[s == k] ** 2).std() / np.sqrt((s == k).sum()),
+        )
+        for k in range(states)
+    ]
+
+
+def _check_simulation(seed, varying, num_chains, tolerance):
+    problem, target = build((5, 3, 5, 4), seed, varying)
+    fourth = np.abs(np.linalg.eigvals(moment_matrix(problem, target, 4))).max()
+    assert fourth < 0.9, "choose a seed whose fourth moment exists"
+    m, variance = oracle.emphasis(problem, target), oracle.followon_variance(problem, target)
+    for k, (mean, mean_error, square, square_error) in enumerate(
+        _simulated_trace(problem, target, num_chains, 300, seed)
+    ):
+        assert abs(mean - m[k]) <= tolerance * mean_error + 1e-9
+        assert abs(square - (variance[k] + m[k] ** 2)) <= tolerance * square_error + 1e-9
+
+
+SIMULATED = [(34, False), (3, True), (33, True)]
+
+
+@pytest.mark.parametrize(("seed", "varying"), SIMULATED)
+def test_followon_variance_agrees_with_simulation(seed, varying):
+    """Where the fourth moment exists, so that the sample variance has an error."""
+    _check_simulation(seed, varying, num_chains=20_000, tolerance=4.5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("seed", "varying"), SIMULATED)
+def test_followon_variance_agrees_with_a_long_simulation(seed, varying):
+    _check_simulation(seed, varying, num_chains=2_000_000, tolerance=4.5)
+
+
+@given(problems_and_targets(), st.integers(0, 5))
+def test_truncated_emphasis_is_the_partial_sum(pair, length):
+    problem, target = pair
+    is_ = plainly(problem, target)
+    operator = (is_.gP.T * is_.d) / is_.d[:, None]
+    expected = sum(np.linalg.matrix_power(operator, k) @ is_.i for k in range(length + 1))
+    np.testing.assert_allclose(oracle.truncated_emphasis(problem, target, length), expected)
+
+
+def test_truncated_emphasis_refuses_a_negative_length():
+    with pytest.raises(ValueError, match="length: got -1"):
+        oracle.truncated_emphasis(problems.two_state(), length=-1)
+
+
+def _is_stable(problem, target, length):
+    is_ = plainly(problem, target)
+    m = oracle.truncated_emphasis(problem, target, length)
+    G = is_.x.T @ np.diag(is_.d * m) @ (np.eye(len(m)) - is_.gP) @ is_.x
+    return np.linalg.eigvalsh(G + G.T)[0] > 0
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        problems.two_state(),
+        problems.two_state(0.9),
+        problems.baird("aliased", 0.9),
+        problems.baird("zero-hot", 0.6),
+        problems.baird("one-hot", 0.95),
+        problems.garnet(8, 3, 2, 6, discount=0.97, greediness=6.0, seed=4),
+    ],
+)
+def test_truncation_length_is_where_stability_begins_for_good(problem):
+    length = oracle.truncation_length(problem)
+    assert length is not None
+    stable = [_is_stable(problem, problem.target, n) for n in range(length + 60)]
+    assert all(stable[length:])
+    assert length == 0 or not stable[length - 1]
+
+
+def test_truncation_length_is_none_where_no_length_is_stable():
+    assert oracle.truncation_length(problems.baird("original")) is None
+    unseen = dataclasses.replace(problems.baird("one-hot"), interest=np.eye(7)[0])
+    target = np.tile([1.0, 0.0], (7, 1))  # from state 1 to 7: the others have no emphasis
+    assert oracle.truncation_length(unseen, target) is None

@@ -1,0 +1,114 @@
+"""Step sizes, and the conditions that they say they satisfy."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emphatic import schedules
+from emphatic.schedules import constant, parse, Polynomial, polynomial
+
+POWERS = [0.0, 0.3, 0.5, 0.51, 0.7, 1.0, 1.01, 2.0]
+
+
+def test_a_polynomial_starts_at_its_scale_and_decays_by_its_power():
+    alpha = polynomial(0.3, 0.5)
+    assert [alpha(t) for t in (0, 3, 99)] == pytest.approx([0.3, 0.15, 0.03])
+
+
+def test_a_constant_does_not_change():
+    alpha = constant(0.25)
+    assert [alpha(t) for t in (0, 1, 10**6)] == [0.25] * 3
+    assert alpha == Polynomial(0.25, 0.0)
+
+
+def test_time_may_be_traced():
+    alpha = polynomial(0.5, 0.75)
+    times = jnp.arange(5)
+    expected = 0.5 * np.arange(1.0, 6.0) ** -0.75
+    np.testing.assert_allclose(jax.jit(jax.vmap(alpha))(times), expected, rtol=1e-14)
+    np.testing.assert_allclose(jax.vmap(constant(0.1))(times), 0.1, rtol=1e-15)
+
+
+def growth(power):
+    """How much sum_t t^-p gains between 4^10 and 4^20 relative to between 1 and 4^10.
+
+    By the integral test the sum diverges iff p <= 1; then the later part is no smaller.
+    """
+    if power == 1.0:
+        return 1.0
+    return (4.0 ** (20 * (1 - power)) - 4.0 ** (10 * (1 - power))) / (4.0 ** (10 * (1 - power)) - 1)
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_robbins_and_monro_ask_for_a_divergent_sum_and_a_convergent_sum_of_squares(power):
+    diverges = growth(power) >= 1.0
+    squares_converge = growth(2 * power) < 1.0
+    assert polynomial(0.1, power).robbins_monro == (diverges and squares_converge)
+
+
+@pytest.mark.parametrize("power", POWERS)
+@pytest.mark.parametrize("other", POWERS)
+def test_a_schedule_is_slower_exactly_when_the_ratio_vanishes(power, other):
+    """Then (ratio)^d is summable for d large enough; the scales do not matter."""
+    slow, fast = polynomial(5.0, power), polynomial(0.1, other)
+    ratios = [slow(t) / fast(t) for t in (0, 10**100)]
+    assert slow.slower_than(fast) == (ratios[1] < 0.5 * ratios[0])
+
+
+@pytest.mark.parametrize("scale", [0.0, -0.1, float("inf"), float("nan")])
+def test_a_step_size_must_be_positive(scale):
+    with pytest.raises(ValueError, match=f"scale: got {scale}; .* positive and finite"):
+        constant(scale)
+
+
+@pytest.mark.parametrize("power", [-0.5, float("inf"), float("nan")])
+def test_a_step_size_must_not_grow(power):
+    with pytest.raises(ValueError, match=f"power: got {power}; .* power >= 0"):
+        polynomial(0.1, power)
+
+
+@pytest.mark.parametrize(
+    ("text", "scale", "power"),
+    [
+        ("0.1", 0.1, 0.0),
+        ("  2 ", 2.0, 0.0),
+        (".5", 0.5, 0.0),
+        ("1.", 1.0, 0.0),
+        ("1e-3", 1e-3, 0.0),
+        ("2.5E+2", 250.0, 0.0),
+        ("1/t", 1.0, 1.0),
+        ("0.1/t^0.7", 0.1, 0.7),
+        ("1e-2/t^.6", 0.01, 0.6),
+        ("0.1/t^0", 0.1, 0.0),
+    ],
+)
+def test_a_schedule_is_read_from_text(text, scale, power):
+    assert parse(text) == Polynomial(scale, power)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "fast", "-0.1", "0.1/s", "0.1/t^", "0.1/t^-1", "0.1 0.2", "1/t^0.5/t", "nan", "1e"]
+)
+def test_other_text_is_refused_with_an_example(text):
+    with pytest.raises(ValueError, match=r"step size: got '.*'; write .*0\.1/t\^0\.7"):
+        parse(text)
+
+
+@pytest.mark.parametrize("text", ["0", "0/t", "1e999"])
+def test_text_for_an_impossible_step_size_is_refused(text):
+    with pytest.raises(ValueError, match="scale: got"):
+        parse(text)
+
+
+@given(st.integers(1, 999), st.integers(-6, 3), st.integers(0, 30))
+def test_what_is_printed_is_read_back(digits, exponent, tenths):
+    schedule = polynomial(float(f"{digits}e{exponent}"), tenths / 10)
+    assert parse(str(schedule)) == schedule
+
+
+def test_the_module_offers_what_the_text_can_say():
+    assert str(schedules.constant(0.5)) == "0.5"
+    assert str(schedules.polynomial(0.1, 0.7)) == "0.1/t^0.7"
