@@ -252,7 +252,7 @@ def _options(build: Callable) -> dict[str, tuple[Any, Any, str]]:
 def _whole(text: list[str]) -> int:
     """A whole number, written 1000000 or 1e6."""
     value = float(text[0])
-    if value != int(value):
+    if not value.is_integer():
         raise ValueError(f"{text[0]} is not a whole number")
     return int(value)
 

@@ -1,0 +1,365 @@
+"""The command line, as a user meets it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from emphatic import cli, MDP, oracle, Problem, problems, Softmax
+
+
+def run(capsys, *arguments: str) -> tuple[int, str, str]:
+    """The exit status, standard output and standard error of a command."""
+    status = cli.main(arguments)
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def solved(capsys, *arguments: str) -> dict:
+    status, out, err = run(capsys, "solve", *arguments, "--json")
+    assert (status, err) == (0, "")
+
+    def refuse(constant):
+        raise AssertionError(f"{constant} is not JSON")
+
+    return json.loads(out, parse_constant=refuse)
+
+
+# What is printed
+
+
+@pytest.mark.parametrize("features", ["original", "one-hot", "zero-hot", "aliased"])
+@pytest.mark.parametrize(
+    ("solid", "others", "seventh", "value", "radius"),
+    [
+        ("0.05", "110.725", "35.65", "95", "1.0491"),
+        ("0.1", "104.95", "70.3", "90", "0.9948"),
+        ("0.3", "81.85", "208.9", "70", "1.1778"),
+    ],
+)
+def test_baird_table_is_printed_to_all_digits(
+    capsys, features, solid, others, seventh, value, radius
+):
+    status, out, _ = run(capsys, "solve", "baird", "--features", features, "--solid", solid)
+    assert status == 0
+    rows = [line.split() for line in out.splitlines()]
+    states = {row[0]: row for row in rows if row and row[0] in "1234567"}
+    assert list(states) == list("1234567")
+    for state, row in states.items():
+        _, d, m, _, _, v, *_ = row
+        assert (d, m, v) == ("0.142857", seventh if state == "7" else others, value)
+    line = next(row for row in rows if row[:1] == ["radius"])
+    assert f"{float(line[6]):.4f}" == radius
+    assert line[7] == ("(finite" if solid == "0.1" else "(infinite")
+
+
+def test_json_is_keyed_by_the_functions_of_the_oracle(capsys):
+    found = solved(capsys, "baird", "--features", "aliased", "--solid", "0.3")
+    problem = problems.baird("aliased", 0.3)
+    for name in ("stationary", "values", "action_values", "emphasis", "density_ratio"):
+        np.testing.assert_allclose(found[name], getattr(oracle, name)(problem), rtol=1e-12)
+    np.testing.assert_allclose(found["objective"], 70.0)
+    assert found["followon_variance"] == ["inf"] * 7
+    np.testing.assert_allclose(found["contraction"]["modulus"], oracle.contraction(problem).modulus)
+    assert found["truncation_length"] == oracle.truncation_length(problem)
+    assert found["labels"] == [1, 2, 3, 4, 5, 6, 7]
+    gem = found["gem_system"]
+    np.testing.assert_allclose(gem["solution"], oracle.gem_system(problem).solution(), rtol=1e-9)
+    exact = {name for name in found if hasattr(oracle, name)}
+    assert set(found) - exact == {"problem", "labels", "notes"}
+    assert {name for name in dir(oracle) if name.endswith("_system")} <= exact
+
+
+def test_errors_of_limits_are_distances_under_the_behaviour(capsys):
+    found = solved(capsys, "baird", "--features", "aliased", "--ridge", "1e-4")
+    problem = problems.baird("aliased")
+    w = np.split(oracle.gem_system(problem, ridge=1e-4).solution(), 2)[1]
+    error = np.sqrt(((problem.x @ w - oracle.emphasis(problem)) ** 2).mean())
+    np.testing.assert_allclose(found["gem_system"]["error"], error)
+    u = np.split(oracle.gq2_system(problem, ridge=1e-4).solution(), 2)[1]
+    q = oracle.action_values(problem)
+    square = ((problem.xa @ u - q) ** 2 * problem.behavior).sum(1).mean()
+    np.testing.assert_allclose(found["gq2_system"]["error"], np.sqrt(square))
+
+
+def test_learners_that_diverge_are_named(capsys):
+    _, out, _ = run(capsys, "solve", "two_state")
+    lines = {line.split()[0]: line for line in out.splitlines() if line.strip()}
+    assert "diverges" in lines["TD(0)"]
+    assert "-0.47" in lines["TD(0)"]
+    assert "diverges" in lines["reversed"]
+    assert "diverges" not in lines["GTD2"]
+    assert "13 ratios and more" in lines["truncated"]
+    _, out, _ = run(capsys, "solve", "baird", "--features", "original")
+    assert "singular: least-norm limit" in out
+    assert "none is stable" in out
+
+
+def test_states_too_rare_to_believe_are_not_printed(capsys, tmp_path):
+    """A walk that drifts hard to the left hardly ever reaches the right end."""
+    states = 12
+    p = np.zeros((states, 2, states))
+    p[np.arange(states), 0, np.maximum(np.arange(states) - 1, 0)] = 1.0
+    p[np.arange(states), 1, np.minimum(np.arange(states) + 1, states - 1)] = 1.0
+    behavior = np.tile([0.99, 0.01], (states, 1))
+    problem = Problem(MDP(p, 1.0, 0.9), behavior, 1.0, np.eye(states), target=behavior)
+    assert oracle.stationary(problem).min() < 1e-12
+    problems.save(problem, tmp_path / "rare.npz")
+    found = solved(capsys, str(tmp_path / "rare.npz"))
+    rare = np.array(found["stationary"]) < 1e-12
+    for name in ("emphasis", "density_ratio", "followon_variance"):
+        assert [value is None for value in found[name]] == rare.tolist()
+    assert "noise" in found["notes"][0]
+    status, out, _ = run(capsys, "solve", str(tmp_path / "rare.npz"))
+    assert status == 0
+    assert "are noise there and not shown" in " ".join(out.split())
+
+
+def test_many_states_are_summarised(capsys):
+    status, out, _ = run(capsys, "solve", "grid", "--width", "1e1", "--height", "9")
+    assert status == 0
+    assert "90 states" in out
+    assert "mean under d" in out
+
+
+@pytest.mark.parametrize("name", [*problems.NAMED])
+def test_every_named_problem_can_be_solved(capsys, name):
+    found = solved(capsys, name)
+    assert abs(sum(found["stationary"]) - 1.0) < 1e-12
+
+
+def test_problems_are_listed_with_their_options(capsys):
+    status, out, _ = run(capsys, "problems")
+    assert status == 0
+    for name in problems.NAMED:
+        assert f"\n{name}  " in "\n" + out
+    assert "--features original" in out
+    assert "zero-hot" in out
+    assert "$" not in out
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",)])
+def test_help_is_given(capsys, arguments):
+    status, out, _ = run(capsys, *arguments)
+    assert status == 0
+    for command in ("problems", "solve", "certify", "export"):
+        assert command in out
+
+
+@pytest.mark.parametrize("command", ["solve", "certify", "export"])
+def test_each_command_explains_its_options(capsys, command):
+    with pytest.raises(SystemExit) as stop:
+        cli.main([command, "baird", "--help"])
+    assert not stop.value.code
+    out = capsys.readouterr().out
+    assert "--solid" in out
+    assert "--target" in out
+
+
+def test_the_version_is_printed(capsys):
+    status, out, _ = run(capsys, "--version")
+    assert (status, out.split()[0]) == (0, "emphatic")
+
+
+# Files and targets
+
+
+def test_a_problem_can_be_exported_and_solved_from_its_file(capsys, tmp_path):
+    path = str(tmp_path / "walk.npz")
+    status, out, _ = run(capsys, "export", "random_walk", "--right", "0.7", "--out", path)
+    assert status == 0
+    assert path in out
+    direct, read = solved(capsys, "random_walk", "--right", "0.7"), solved(capsys, path)
+    assert direct["emphasis"] == read["emphasis"]
+    status, out, _ = run(capsys, "certify", path)
+    assert status == 1
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".txt", ".csv"])
+def test_a_target_can_be_read_from_a_file(capsys, tmp_path, suffix):
+    target = np.tile([0.3, 0.7], (7, 1))
+    path = tmp_path / f"target{suffix}"
+    if suffix == ".npy":
+        np.save(path, target)
+    else:
+        np.savetxt(path, target, delimiter="," if suffix == ".csv" else " ")
+    found = solved(capsys, "baird", "--target", str(path))
+    np.testing.assert_allclose(found["emphasis"][6], 208.9)
+
+
+def test_the_target_can_be_uniform_or_the_behaviour(capsys):
+    on_policy = solved(capsys, "baird", "--target", "behavior")
+    np.testing.assert_allclose(on_policy["emphasis"], 100.0)
+    uniform = solved(capsys, "baird", "--target", "uniform")
+    np.testing.assert_allclose(uniform["objective"], 50.0)
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+@pytest.mark.parametrize("name", ["baird", "grid"])
+def test_a_picture_is_drawn(capsys, tmp_path, suffix, name):
+    path = tmp_path / f"picture.{suffix}"
+    status, _, _ = run(capsys, "solve", name, "--plot", str(path))
+    assert status == 0
+    head = path.read_bytes()[:300]
+    assert {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[suffix] in head
+
+
+# Certificates
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "says"),
+    [
+        (("--features", "one-hot"), 0, "covered by Theorem 1, Theorem 2"),
+        (("--features", "zero-hot"), 0, "covered by Theorem 1, Theorem 2"),
+        (("--features", "aliased"), 0, "the features express m_pi"),
+        (("--features", "original"), 1, "singular: rank 7 of 8"),
+    ],
+)
+def test_certify_says_what_the_paper_says(capsys, arguments, status, says):
+    given = ("--ridge", "1e-6", "--step-size", "1/t^0.8")
+    found, out, _ = run(capsys, "certify", "baird", *arguments, *given)
+    assert found == status
+    assert says in out
+
+
+def test_certify_of_an_actor(capsys):
+    arguments = ["certify", "counterexample", "--continuing", "--policy", "softmax"]
+    arguments += ["--ridge", "1e-6", "--step-size", "1/t^0.6", "--actor-step-size", "1/t^0.9"]
+    status, out, _ = run(capsys, *arguments, "--damping", "10", "--tolerance", "0.1")
+    assert status == 0
+    assert "Theorem 3" in out
+    assert "largest ridge within 0.1" in out
+    assert run(capsys, *arguments)[0] == 1  # without damping
+    status, out, _ = run(capsys, *arguments, "--damping", "10", "--json")
+    found = json.loads(out)
+    assert found["covered"] is True
+    assert {row["key"] for row in found["rows"]} >= {"1.ergodic", "2.C", "3", "4b.A", "damping"}
+
+
+def test_certify_reads_theta(capsys, tmp_path):
+    path = tmp_path / "theta.npy"
+    np.save(path, np.ones(14))
+    arguments = ("certify", "baird", "--features", "one-hot", "--policy", "softmax")
+    status, out, _ = run(capsys, *arguments, "--theta", str(path))
+    assert status == 1
+    assert "at this theta" in out
+
+
+# Errors: one line, exit status 2, no traceback
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("slove baird", "did you mean 'solve'?"),
+        ("solve", "problem: not given"),
+        ("solve --json", "problem: not given"),
+        ("solve bard", "did you mean 'baird'?"),
+        ("solve missing.npz", "missing.npz does not exist"),
+        ("solve baird --featurs aliased", "Unrecognized options: --featurs"),
+        ("solve baird --features alased", "invalid choice 'alased'"),
+        ("solve baird --solid much", "Error parsing --solid"),
+        ("solve baird --solid 1.5", "target: entry (0, 1) is -0.5"),
+        ("solve baird --discount 1", "discount: got 1"),
+        ("solve baird --ridge nan", "ridge: got nan"),
+        ("solve baird --target unifrom", "did you mean 'uniform'?"),
+        ("solve baird --plot nowhere/at/all.png", "the directory nowhere/at does not exist"),
+        ("solve baird --plot picture.abc", "ends in 'abc'"),
+        ("solve garnet --num-states 2.5", "2.5 is not a whole number"),
+        ("solve garnet --num-states inf", "inf"),
+        ("solve garnet --branching 30", "branching: got 30"),
+        ("solve gymnasium --env CartPole-v1", "invalid choice"),
+        ("solve baird more", "Unrecognized options: more"),
+        ("problems all", "takes no arguments"),
+        ("certify baird --step-size fast", "step size: got 'fast'"),
+        ("certify baird --ridge -1", "ridge: got -1"),
+        ("certify baird --policy softmax --target uniform", "a softmax policy has none"),
+        ("certify baird --theta theta.npy", "a fixed target has none"),
+        ("export baird --out nowhere/at/all.npz", "nowhere/at/all.npz cannot be written"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(capsys, arguments, message):
+    status, out, err = run(capsys, *arguments.split())
+    assert status == 2
+    assert out == ""
+    assert err.count("\n") == 1
+    assert err.startswith("emphatic: ")
+    assert message in err
+
+
+def test_a_file_that_is_no_target_is_one_line(capsys, tmp_path):
+    for name, content in (("a.npy", b"\x93NUMPY"), ("b.txt", b"one two"), ("c.npy", b"")):
+        path: Path = tmp_path / name
+        path.write_bytes(content)
+        status, _, err = run(capsys, "solve", "baird", "--target", str(path))
+        assert status == 2
+        assert err.count("\n") == 1
+        assert "cannot be read" in err
+
+
+# From the installed command
+
+
+def installed(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
+    command = Path(sys.executable).parent / "emphatic"
+    env = {"PATH": "/usr/bin:/bin", "HOME": "/tmp", **environment}
+    return subprocess.run([command, *arguments], capture_output=True, text=True, env=env)
+
+
+def test_the_installed_command_is_exact_without_x64(capsys):
+    """Neither the tables nor the gradient depend on how JAX is set."""
+    process = installed("solve", "baird", "--solid", "0.3", "--json", JAX_ENABLE_X64="0")
+    assert process.returncode == 0, process.stderr
+    found = json.loads(process.stdout)
+    np.testing.assert_allclose(found["emphasis"], [81.85] * 6 + [208.9], rtol=1e-13)
+    np.testing.assert_allclose(found["values"], 70.0, rtol=1e-13)
+    arguments = ("certify", "baird", "--features", "zero-hot", "--policy", "softmax")
+    arguments += ("--ridge", "1e-5", "--tolerance", "0.1", "--json")
+    process = installed(*arguments, JAX_ENABLE_X64="0")
+    assert process.returncode == 1, process.stderr
+    _, out, _ = run(capsys, *arguments)
+    here, there = json.loads(out)["ridge_cost"], json.loads(process.stdout)["ridge_cost"]
+    for name, value in here.items():
+        np.testing.assert_allclose(there[name], value, rtol=1e-12)
+
+
+def test_the_gradient_is_exact_without_x64():
+    script = """
+import jax, numpy as np
+from emphatic import oracle, problems, Softmax
+problem = problems.baird("one-hot")
+theta = np.linspace(-1.0, 1.0, 14)
+policy = Softmax(problem.xa)
+assert not jax.config.jax_enable_x64
+print(*oracle.policy_gradient(problem, policy, theta).tolist())
+print(oracle.expectation(problem, lambda y: y.reward))
+assert not jax.config.jax_enable_x64
+"""
+    process = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        env={"PATH": "/usr/bin:/bin", "HOME": "/tmp", "JAX_ENABLE_X64": "0"},
+    )
+    assert process.returncode == 0, process.stderr
+    gradient, reward = process.stdout.splitlines()
+    problem = problems.baird("one-hot")
+    expected = oracle.policy_gradient(problem, Softmax(problem.xa), np.linspace(-1.0, 1.0, 14))
+    np.testing.assert_allclose([float(x) for x in gradient.split()], expected, rtol=1e-12)
+    assert abs(float(reward) - 6.0 / 7.0) < 1e-15
+
+
+def test_a_reader_that_stops_reading_is_no_error():
+    command = Path(sys.executable).parent / "emphatic"
+    process = subprocess.run(
+        f"{command} solve garnet --num-states 60 | head -1",
+        shell=True,
+        capture_output=True,
+        text=True,
+    )
+    assert "garnet" in process.stdout
+    assert "Traceback" not in process.stderr
