@@ -551,6 +551,7 @@ def test_outcomes_follow_the_kernel_row_by_row():
     per_action = np.array([[1.0, 2.0], [3.0, 4.0]])
     np.testing.assert_array_equal(mdp().outcome(per_action), [1, 1, 2, 2, 3, 3, 4, 4])
     np.testing.assert_array_equal(mdp(rows()).outcome(per_action), [1, 1, 2, 3, 4, 4])
+    np.testing.assert_array_equal(doubled().outcome([[1.0], [2.0]]), [1, 1, 2])
     np.testing.assert_array_equal(mdp().outcome(0.5), np.full(8, 0.5))
     np.testing.assert_array_equal(mdp(rows()).outcome(np.arange(6)), np.arange(6))
     np.testing.assert_array_equal(mdp().outcome(np.arange(8).reshape(2, 2, 2)), np.arange(8))

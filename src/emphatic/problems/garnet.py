@@ -8,6 +8,26 @@ from ..mdp import MDP, Problem
 SPARSE_FROM = 1000  # states from which the transition is stored sparse
 
 
+def _draw_successors(rng, forced: list[tuple], shape: tuple[int, int, int], num_states: int):
+    """Distinct random successors of each (s, a), with the forced (s, a, s') among them."""
+    if num_states < SPARSE_FROM:
+        keys = rng.random((*shape[:2], num_states))
+        for where in forced:
+            keys[where] = -1.0  # sorted first
+        return np.argsort(keys, axis=-1)[..., : shape[2]]
+    successors = rng.integers(num_states, size=shape)
+    for column, (s, a, s_next) in enumerate(forced):
+        successors[s, a, min(column, shape[2] - 1)] = s_next
+    while True:  # draw again whatever repeats an earlier entry of its row
+        order = np.argsort(successors, axis=-1, kind="stable")
+        ordered = np.take_along_axis(successors, order, axis=-1)
+        repeats = np.zeros(shape, bool)
+        np.put_along_axis(repeats, order[..., 1:], ordered[..., 1:] == ordered[..., :-1], axis=-1)
+        if not repeats.any():
+            return successors
+        successors[repeats] = rng.integers(num_states, size=repeats.sum())
+
+
 def garnet(
     num_states: int = 20,
     num_actions: int = 3,
@@ -57,15 +77,10 @@ def garnet(
     succession = np.empty(num_states, int)
     succession[cycle] = np.roll(cycle, -1)
 
-    successors = np.empty((num_states, num_actions, branching), int)
-    for s in range(num_states):
-        for a in range(num_actions):
-            forced = [succession[s]] if a == 0 else []
-            if s == cycle[0] and a == (0 if branching > 1 else 1) and s not in forced:
-                forced.append(s)
-            others = rng.choice(num_states, branching, replace=False, shuffle=False)
-            others = others[~np.isin(others, forced)]
-            successors[s, a] = np.concatenate([forced, others])[:branching]
+    onward = (np.arange(num_states), 0, succession)
+    stay = (cycle[0], 0 if branching > 1 else num_actions - 1, cycle[0])
+    shape = (num_states, num_actions, branching)
+    successors = _draw_successors(rng, [onward, stay], shape, num_states)
     p = rng.dirichlet(np.ones(branching), (num_states, num_actions)) * 0.9 + 0.1 / branching
     rows = np.repeat(np.arange(num_states * num_actions), branching)
     shape = (num_states * num_actions, num_states)
