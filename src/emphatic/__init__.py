@@ -1,4 +1,4 @@
-"""Convergent off-policy learning: exact answers, compiled learners, honest reports."""
+"""Convergent off-policy learning: problems, exact answers, certificates."""
 
 from . import oracle as oracle
 from . import problems as problems

@@ -12,6 +12,8 @@ from typing import Annotated, Any, get_type_hints, Literal
 
 import numpy as np
 
+from ._names import unknown
+
 HELP = """\
 [bold]emphatic[/bold]: exact answers about off-policy learning
 
@@ -116,9 +118,7 @@ def _run(arguments: list[str]) -> int:
         print(f"emphatic {version('emphatic')}")
         return 0
     if name not in commands:
-        from .problems import nearest
-
-        raise nearest("command", name, commands)
+        raise unknown("command", name, commands)
     return commands[name](rest)
 
 
@@ -213,9 +213,7 @@ def _target(problem, name: str | None):
     if name == "uniform":
         return np.full_like(problem.behavior, 1.0 / problem.behavior.shape[1])
     if not Path(name).exists():
-        from .problems import nearest
-
-        raise nearest("target", name, ("uniform", "behavior", "a file that exists"))
+        raise unknown("target", name, ("uniform", "behavior", "a file that exists"))
     return _array("target", Path(name))
 
 

@@ -67,7 +67,11 @@ def _policy(name: str, value: Any, shape: tuple[int, int]) -> np.ndarray:
 
 def _csr(name: str, matrix: Any, merge: bool = True) -> sparse.csr_array:
     """A read-only float64 csr copy with finite entries, equal positions merged."""
-    copy = sparse.csr_array(matrix, dtype=np.float64, copy=True)
+    try:
+        copy = sparse.csr_array(matrix, dtype=np.float64, copy=True)
+        copy.check_format(full_check=True)  # an index out of range would end the process
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: not a sound sparse matrix: {error}") from None
     if merge:
         copy.sum_duplicates()
     copy.data = _finite(f"{name}.data", copy.data)

@@ -1,8 +1,8 @@
 """What is true of a problem, exactly: nothing here learns, samples or approximates.
 
 Every function takes a `Problem` and, where it matters, a target policy (an (s, a) array; by
-default the problem's own), and answers in float64 whatever JAX is set to. "gamma P_pi" means
-sum_a pi(a|s) p(s'|s,a) discount(s,a,s') throughout, so that a discount may vary.
+default the problem's own), and answers in float64 whatever JAX is set to. $\\gamma P_\\pi$ means
+$\\sum_a\\pi(a|s)p(s'|s,a)\\gamma(s,a,s')$ throughout, so that a discount may vary.
 """
 
 from .chain import action_values as action_values
@@ -23,6 +23,8 @@ from .gradient import bias_terms as bias_terms
 from .gradient import BiasTerms as BiasTerms
 from .gradient import limiting_update as limiting_update
 from .gradient import policy_gradient as policy_gradient
+from .gradient import probabilities as probabilities
+from .gradient import weighted_gradient as weighted_gradient
 from .ridge import ridge_cost as ridge_cost
 from .ridge import RidgeCost as RidgeCost
 from .systems import etd_system as etd_system

@@ -22,8 +22,14 @@ def as_float64(tree: Any) -> Any:
     return jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf, dtype=np.float64)), tree)
 
 
-def probabilities(policy: Policy, theta: Any) -> np.ndarray:
-    r"""$\pi_\theta(a|s)$ in float64."""
+def probabilities(policy: Policy, theta: Any) -> Float[np.ndarray, "s a"]:
+    r"""The target $\pi_\theta(a|s)$ of a JAX policy in float64, whatever JAX is set to.
+
+    **Arguments:**
+
+    - `policy`: Any JAX function from theta to (s, a) probabilities.
+    - `theta`: Its parameters, a pytree.
+    """
     with jax.enable_x64(True):
         return np.asarray(policy(as_float64(theta)), dtype=np.float64)
 
@@ -39,8 +45,16 @@ def resolve(
     return None, problem.require_target(target)
 
 
-def pull_back(policy: Policy, theta: Any, weight: Float[np.ndarray, "s a"]) -> Any:
-    r"""$\sum_{s,a} w(s,a)\nabla\pi_\theta(a|s)$, a pytree like theta."""
+def weighted_gradient(policy: Policy, theta: Any, weight: Float[np.ndarray, "s a"]) -> Any:
+    r"""$\sum_{s,a} w(s,a)\nabla\pi_\theta(a|s)$, a pytree like theta.
+
+    With $w = d_\mu m_\pi q_\pi$ it is the gradient of $J$; with $d_\mu q_\pi$, Off-PAC's direction.
+
+    **Arguments:**
+
+    - `policy`, `theta`: As in [probabilities].
+    - `weight`: $w$, an (s, a) array.
+    """
     with jax.enable_x64(True):
         _, vjp = jax.vjp(policy, as_float64(theta))
         (gradient,) = vjp(jnp.asarray(weight))
@@ -75,7 +89,7 @@ def policy_gradient(problem: Problem, policy: Policy, theta: Any) -> Any:
     """
     target = problem.require_target(probabilities(policy, theta))
     weight = weighted_emphasis(problem, target)[:, None] * action_values(problem, target)
-    return pull_back(policy, theta, weight)
+    return weighted_gradient(policy, theta, weight)
 
 
 def limiting_update(problem: Problem, policy: Policy, theta: Any, ridge: float) -> Any:
@@ -86,12 +100,12 @@ def limiting_update(problem: Problem, policy: Policy, theta: Any, ridge: float) 
         \sum_a \mu(a|s)\,\psi_\theta(s,a)\,\big(\tilde x(s,a)^\top u^*_\theta(\eta)\big),
     $$
 
-    where $\mu\psi_\theta = \nabla\pi_\theta$, and $w^*, u^*$ solve `gem_system` and `gq2_system`.
+    where $\mu\psi_\theta = \nabla\pi_\theta$, and $w^*, u^*$ solve [gem_system] and [gq2_system].
     Arguments as in [policy_gradient], and the ridge $\eta$.
     """
     target = problem.require_target(probabilities(policy, theta))
     m, q = critics(problem, target, ridge)
-    return pull_back(policy, theta, (problem.stationary * m)[:, None] * q)
+    return weighted_gradient(policy, theta, (problem.stationary * m)[:, None] * q)
 
 
 def bias(problem: Problem, policy: Policy, theta: Any, ridge: float) -> Any:

@@ -1,10 +1,10 @@
 """Named problems, problems from Gymnasium, and problems in files."""
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from .._names import unknown
 from ..mdp import Problem
 from .baird import baird as baird
 from .boyan import boyan as boyan
@@ -33,13 +33,6 @@ NAMED: dict[str, Callable[..., Problem]] = {
 """The named problems: a name, and the function that makes the problem."""
 
 
-def nearest(kind: str, name: str, known) -> ValueError:
-    """The error for an unknown name, with the nearest known one."""
-    close = get_close_matches(name, list(known), n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    return ValueError(f"{kind}: unknown name {name!r}; {hint}known: {', '.join(known)}")
-
-
 def builder(name: str) -> Callable[..., Problem]:
     """The function that makes a problem, from a name or from the path of a `.npz` file."""
     if name.replace("-", "_") in NAMED:
@@ -51,7 +44,7 @@ def builder(name: str) -> Callable[..., Problem]:
             return load(name)
 
         return from_file
-    raise nearest("problem", name, NAMED)
+    raise unknown("problem", name, NAMED)
 
 
 def make(name: str, **arguments: Any) -> Problem:

@@ -22,7 +22,7 @@ def save(problem: Problem, path: str | os.PathLike) -> None:
     The keys are `format`, `reward`, `discount`, `behavior`, `interest`, `start`, `labels`,
     `target` (if there is one) and the matrices `transition`, `x` and `xa`; a sparse matrix M is
     the four arrays `M.data`, `M.indices`, `M.indptr` and `M.shape` of its csr form. Shapes are
-    those of `MDP` and `Problem`.
+    those of [MDP] and [Problem].
     """
     arrays: dict[str, np.ndarray] = {"format": np.array(FORMAT)}
     for name in ARRAYS:
@@ -56,8 +56,8 @@ def load(path: str | os.PathLike) -> Problem:
     """Reads a problem that [save] wrote, or any `.npz` file with the same keys.
 
     Required are `transition`, `reward`, `discount`, `behavior`, `interest` and `x`; the others
-    have the defaults of `Problem`. Everything is checked as if it were given to `MDP` and
-    `Problem`.
+    have the defaults of [Problem]. Everything is checked as if it were given to [MDP] and
+    [Problem].
     """
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -80,12 +80,15 @@ def load(path: str | os.PathLike) -> Problem:
         except ValueError as error:
             raise ValueError(f"path: {path} has a broken csr matrix {name}: {error}") from None
 
+    written = arrays.get("format", np.array(FORMAT))
+    if str(written) != FORMAT:
+        raise ValueError(f"path: {path} has the format {str(written)!r}; {FORMAT!r} is required")
     found = {name: take(name) for name in (*MATRICES, *ARRAYS)}
     for name in ("transition", "reward", "discount", "behavior", "interest", "x"):
         if found[name] is None:
             raise ValueError(f"path: {path} lacks the key {name!r}")
-    mdp = MDP(*(found.pop(name) for name in ("transition", "reward", "discount")))
     try:
+        mdp = MDP(*(found.pop(name) for name in ("transition", "reward", "discount")))
         return Problem(mdp, **found)
     except ValueError as error:
         raise ValueError(f"path: {path}: {error}") from None
