@@ -228,6 +228,12 @@ def test_a_wrong_array_is_refused_with_its_file_and_name(path, arrays, key):
         load(path)
 
 
+def test_a_file_of_a_later_format_is_refused(path, arrays):
+    rewrite(path, arrays | {"format": np.array("emphatic problem 2")})
+    with pytest.raises(ValueError, match=r"^path: .* has the format 'emphatic problem 2'; 'emph"):
+        load(path)
+
+
 # Writing.
 
 

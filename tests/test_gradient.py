@@ -119,6 +119,8 @@ def test_bias_terms_are_those_of_proposition_3(pair, weight):
     gamma = problem.mdp.discount
     np.testing.assert_allclose(terms.emphasis_condition, kappa, rtol=1e-9)
     np.testing.assert_allclose(terms.value_condition, kappa_actions, rtol=1e-9)
+    assert terms.emphasis_factor is not None
+    assert terms.value_factor is not None
     np.testing.assert_allclose(terms.emphasis_factor, (1 + gamma * kappa) / (1 - gamma), rtol=1e-9)
     np.testing.assert_allclose(
         terms.value_factor, (1 + gamma * kappa_actions) / (1 - gamma), rtol=1e-9

@@ -19,10 +19,11 @@ MODULES = {
 MAY_IMPORT = {
     "_types": set(),
     "_markov": set(),
+    "_names": set(),
     "schedules": {"_types"},
     "mdp": {"_types", "_markov"},
     "learners": {"_types", "schedules"},
-    "problems": {"_types", "_markov", "mdp"},
+    "problems": {"_types", "_markov", "_names", "mdp"},
     "oracle": {"_types", "_markov", "mdp"},
     "agents": {"_types", "schedules", "learners"},
 }

@@ -62,8 +62,7 @@ def behavior(problem: Problem) -> list[Row]:
     chain = policy_matrix(problem.behavior) @ problem.mdp.kernel
     figure = f"irreducible, period {_markov.period(chain)}"
     if chain.shape[0] <= SPECTRUM:
-        dense = chain.toarray() if sparse.issparse(chain) else chain
-        moduli = np.sort(np.abs(np.linalg.eigvals(dense)))
+        moduli = np.sort(np.abs(np.linalg.eigvals(_markov.as_dense(chain))))
         second = moduli[-2] if len(moduli) > 1 and moduli[-2] > RANK_TOLERANCE else 0.0
         figure += f", second eigenvalue modulus {second:.4g} (mixing)"
     mu = problem.behavior

@@ -111,7 +111,8 @@ def show_solution(title: str, problem: Problem, exact: dict[str, Any], notes: li
     facts.add_row("objective J", number(exact["objective"]))
     if "followon_radius" in exact:
         radius = exact["followon_radius"]
-        verdict = "finite variance" if radius < 1 else "infinite variance"
+        finite = np.isfinite(exact["followon_variance"]).all()
+        verdict = "finite variance" if finite else "infinite variance"
         facts.add_row("radius of the trace's second moment", f"{number(radius)} ({verdict})")
     facts.add_row("contraction modulus (Proposition 1)", number(contraction))
     if "truncation_length" in exact:

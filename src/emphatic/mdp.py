@@ -72,6 +72,8 @@ def _csr(name: str, matrix: Any, merge: bool = True) -> sparse.csr_array:
         copy.check_format(full_check=True)  # an index out of range would end the process
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name}: not a sound sparse matrix: {error}") from None
+    if copy.ndim != 2:
+        raise ValueError(f"{name}: got shape {copy.shape}; a sparse matrix is required")
     if merge:
         copy.sum_duplicates()
     copy.data = _finite(f"{name}.data", copy.data)
@@ -173,7 +175,7 @@ class MDP:
     @cached_property
     def kernel(self) -> Matrix:
         r"""$p(s'|s,a)$ as an (s*a, s) matrix."""
-        return self.transition if self.is_sparse else self._weighted(1.0)
+        return self.transition if self.is_sparse else _frozen(self._weighted(1.0))
 
     def discounted(self, power: int = 1) -> Matrix:
         r"""$p(s'|s,a)\,\gamma(s,a,s')^n$ as an (s*a, s) matrix, $n$ the power."""
@@ -183,7 +185,7 @@ class MDP:
     def mean_reward(self) -> Float[np.ndarray, "s a"]:
         r"""$\tilde r(s,a) = \sum_{s'} p(s'|s,a)\,r(s,a,s')$."""
         mean = np.asarray(self._weighted(self.reward).sum(1))
-        return mean.reshape(self.num_states, self.num_actions)
+        return _frozen(mean.reshape(self.num_states, self.num_actions))
 
     @property
     def is_sparse(self) -> bool:
@@ -329,10 +331,13 @@ class Problem:
         chain = average @ mdp.kernel
         trapped = ~_markov.reachable(chain.T, lost > 0)
         if trapped.any():
+            classes = _markov.strong_classes(chain)
+            edges = _markov.graph(chain).tocoo()
+            leaves = np.unique(classes[edges.row[classes[edges.row] != classes[edges.col]]])
+            closed = trapped & ~np.isin(classes, leaves)
             raise ValueError(
-                f"target: from state {trapped.argmax()} it never leaves a closed class where the "
-                "discount is always 1, so the discounted chain has spectral radius 1; it must be "
-                "below 1"
+                f"target: state {closed.argmax()} lies in a closed class where the discount is "
+                "always 1, so the discounted chain has spectral radius 1; it must be below 1"
             )
 
     @cached_property
@@ -349,9 +354,7 @@ class Problem:
     def dense_features(self) -> tuple[np.ndarray, np.ndarray]:
         r"""$X$ and $\tilde X$ as dense (s, k) and (s, a, l) arrays."""
         shape = (self.mdp.num_states, self.mdp.num_actions, -1)
-        x = self.x.toarray() if sparse.issparse(self.x) else self.x
-        xa = self.xa.toarray() if sparse.issparse(self.xa) else self.xa
-        return x, xa.reshape(shape)
+        return _markov.as_dense(self.x), _markov.as_dense(self.xa).reshape(shape)
 
     def view(self, pi, pi_next, sample: Sample) -> Transition:
         r"""What a linear learner sees of a sample under the target $\pi$.

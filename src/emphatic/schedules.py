@@ -26,9 +26,11 @@ class Polynomial:
     power: float = 0.0
 
     def __post_init__(self):
-        if not (isfinite(self.scale) and self.scale > 0):
+        # Numbers only: inside a traced function the values are not known.
+        scale, power = (x if isinstance(x, int | float) else 1.0 for x in (self.scale, self.power))
+        if not (isfinite(scale) and scale > 0):
             raise ValueError(f"scale: got {self.scale}; a step size must be positive and finite")
-        if not (isfinite(self.power) and self.power >= 0):
+        if not (isfinite(power) and power >= 0):
             raise ValueError(f"power: got {self.power}; a step size must not grow, so power >= 0")
 
     def __call__(self, time):

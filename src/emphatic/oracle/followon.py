@@ -3,7 +3,6 @@
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
-from scipy import sparse
 
 from .. import _markov
 from .._markov import Matrix, Resolvent
@@ -23,7 +22,8 @@ def followon_radius(problem: Problem, target: ArrayLike | None = None) -> float:
     r"""The spectral radius of the recursion of the trace's second moment.
 
     It is that of $B = \sum_a(\pi^2/\mu)\gamma^2p$ on the states that interest leads to, and the
-    trace has a finite variance everywhere iff it is below 1. Where the ratio's law and the
+    trace has a finite variance everywhere iff it is below 1. Above 1000 states it is NaN where no
+    iteration settles; [followon_variance] decides even then. Where the ratio's law and the
     discount are the same in all states, it is $\gamma^2\mathbb E_\mu[\rho^2]$.
     """
     B = _second_moment_matrix(problem, target)
@@ -107,7 +107,7 @@ def truncation_length(problem: Problem, target: ArrayLike | None = None) -> int 
     $c_n = \max_s (m_\pi - m_n)(s)/m_\pi(s)$, which never grows, is too small to change the sign.
     """
     chain = target_chain(problem, target)
-    x = problem.x.toarray() if sparse.issparse(problem.x) else problem.x
+    x = _markov.as_dense(problem.x)
     step = x - chain.matrix @ x
     total = weighted_emphasis(problem, target)
     limit = weighted_gram(x, total, step)

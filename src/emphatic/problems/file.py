@@ -3,6 +3,7 @@
 import os
 import tempfile
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -60,13 +61,23 @@ def load(path: str | os.PathLike) -> Problem:
     [Problem].
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # np.load leaves a file open that it cannot read, unless the file is ours.
+        with open(path, "rb") as handle:
+            file = np.load(handle, allow_pickle=False)
             if not isinstance(file, np.lib.npyio.NpzFile):
                 raise ValueError("it is not a .npz archive")
             arrays = {key: file[key] for key in file.files}
     except FileNotFoundError:
         raise ValueError(f"path: {path} does not exist") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+    except (
+        OSError,
+        ValueError,
+        EOFError,
+        AttributeError,
+        RuntimeError,
+        zlib.error,
+        zipfile.BadZipFile,
+    ) as error:
         raise ValueError(f"path: {path} cannot be read as a problem: {error}") from None
 
     def take(name):
@@ -74,10 +85,14 @@ def load(path: str | os.PathLike) -> Problem:
             return arrays.get(name)
         try:
             data, indices, indptr, shape = (arrays[f"{name}.{part}"] for part in PARTS)
-            return sparse.csr_array((data, indices, indptr), shape=tuple(shape))
+            matrix = sparse.csr_array(
+                (np.asarray(data, np.float64), indices, indptr), shape=tuple(shape.tolist())
+            )
+            matrix.check_format(full_check=True)
+            return matrix
         except KeyError as error:
             raise ValueError(f"path: {path} lacks the key {error} of a csr matrix") from None
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             raise ValueError(f"path: {path} has a broken csr matrix {name}: {error}") from None
 
     written = arrays.get("format", np.array(FORMAT))

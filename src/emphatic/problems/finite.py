@@ -120,4 +120,8 @@ def gymnasium(
         raise ValueError(
             "env: Gymnasium is not installed; install emphatic with the extra 'gymnasium'"
         ) from None
-    return from_gymnasium(gym.make(env), discount)
+    try:
+        made = gym.make(env)
+    except gym.error.Error as error:
+        raise ValueError(f"env: got {env!r}; {error}") from None
+    return from_gymnasium(made, discount)

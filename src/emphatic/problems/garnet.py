@@ -88,7 +88,8 @@ def garnet(
     dense = num_states < SPARSE_FROM
 
     def policy():
-        preference = np.exp(greediness * rng.normal(size=(num_states, num_actions)))
+        preference = greediness * rng.normal(size=(num_states, num_actions))
+        preference = np.exp(preference - preference.max(1, keepdims=True))
         return 0.9 * preference / preference.sum(1, keepdims=True) + 0.1 / num_actions
 
     behavior, target = policy(), policy()
