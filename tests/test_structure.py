@@ -18,10 +18,11 @@ MODULES = {
 # What a part may import of ours, besides itself. Parts that are not named are above these.
 MAY_IMPORT = {
     "_types": set(),
+    "_checks": set(),
     "_markov": set(),
     "_names": set(),
     "schedules": {"_types"},
-    "mdp": {"_types", "_markov"},
+    "mdp": {"_types", "_checks", "_markov"},
     "learners": {"_types", "schedules"},
     "problems": {"_types", "_markov", "_names", "mdp"},
     "oracle": {"_types", "_markov", "mdp"},

@@ -10,76 +10,10 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from . import _checks as checks
 from . import _markov
 from ._markov import Matrix
 from ._types import Sample, Transition
-
-ROW_TOLERANCE = 1e-8
-
-
-def _frozen(array: np.ndarray) -> np.ndarray:
-    array.flags.writeable = False
-    return array
-
-
-def _finite(name: str, value: Any) -> np.ndarray:
-    """A read-only float64 copy of numbers that are all finite."""
-    try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name}: got {type(value).__name__}; numbers are required") from None
-    if not np.isfinite(array).all():
-        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        raise ValueError(f"{name}: entry {where} is {array[where]}; every entry must be finite")
-    return _frozen(array)
-
-
-def _shaped(name: str, value: Any, shape: tuple[int, ...], axes: str) -> np.ndarray:
-    array = _finite(name, value)
-    if array.shape != shape:
-        raise ValueError(f"{name}: got shape {array.shape}; {shape} ({axes}) is required")
-    return array
-
-
-def _nonnegative(name: str, array: np.ndarray) -> np.ndarray:
-    if (array < 0).any():
-        where = tuple(int(i) for i in np.argwhere(array < 0)[0])
-        raise ValueError(f"{name}: entry {where} is {array[where]:g}; no entry may be negative")
-    return array
-
-
-def _stochastic(name: str, sums: np.ndarray, row) -> None:
-    """Rows must sum to one; `row(k)` says in words which row k is."""
-    wrong = np.abs(sums - 1.0) > ROW_TOLERANCE
-    if wrong.any():
-        k = int(wrong.argmax())
-        raise ValueError(
-            f"{name}: the row of {row(k)} sums to {sums[k]:.10g}; every row must sum to 1 "
-            f"within {ROW_TOLERANCE:g}"
-        )
-
-
-def _policy(name: str, value: Any, shape: tuple[int, int]) -> np.ndarray:
-    policy = _nonnegative(name, _shaped(name, value, shape, "states, actions"))
-    _stochastic(name, policy.sum(1), lambda s: f"state {s}")
-    return policy
-
-
-def _csr(name: str, matrix: Any, merge: bool = True) -> sparse.csr_array:
-    """A read-only float64 csr copy with finite entries, equal positions merged."""
-    try:
-        copy = sparse.csr_array(matrix, dtype=np.float64, copy=True)
-        copy.check_format(full_check=True)  # an index out of range would end the process
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}: not a sound sparse matrix: {error}") from None
-    if copy.ndim != 2:
-        raise ValueError(f"{name}: got shape {copy.shape}; a sparse matrix is required")
-    if merge:
-        copy.sum_duplicates()
-    copy.data = _finite(f"{name}.data", copy.data)
-    _frozen(copy.indices)
-    _frozen(copy.indptr)
-    return copy
 
 
 def policy_matrix(policy: Float[np.ndarray, "s a"]) -> sparse.csr_array:
@@ -126,8 +60,8 @@ class MDP:
                     f"transition: got the sparse format {transition.format!r}; csr is required "
                     "where the reward or the discount is aligned with transition.data"
                 )
-            transition = _csr("transition", transition, merge=not aligned)
-            _nonnegative("transition.data", transition.data)
+            transition = checks.csr("transition", transition, merge=not aligned)
+            checks.nonnegative("transition.data", transition.data)
             rows, states = transition.shape
             if not states or not rows or rows % states:
                 raise ValueError(
@@ -136,7 +70,7 @@ class MDP:
                 )
             actions, outcomes = rows // states, transition.data.shape
         else:
-            transition = _nonnegative("transition", _finite("transition", transition))
+            transition = checks.nonnegative("transition", checks.finite("transition", transition))
             if transition.ndim != 3 or transition.shape[0] != transition.shape[2]:
                 raise ValueError(
                     f"transition: got shape {transition.shape}; (states, actions, states) is "
@@ -148,13 +82,13 @@ class MDP:
         object.__setattr__(self, "transition", transition)
         object.__setattr__(self, "num_states", states)
         object.__setattr__(self, "num_actions", actions)
-        _stochastic(
+        checks.stochastic(
             "transition",
             np.asarray(self.kernel.sum(1)),
             lambda k: f"(state {k // actions}, action {k % actions})",
         )
         for name in ("reward", "discount"):
-            value = _finite(name, getattr(self, name))
+            value = checks.finite(name, getattr(self, name))
             if value.shape not in ((), (states, actions), outcomes):
                 raise ValueError(
                     f"{name}: got shape {value.shape}; a number, {(states, actions)} or {outcomes} "
@@ -175,7 +109,7 @@ class MDP:
     @cached_property
     def kernel(self) -> Matrix:
         r"""$p(s'|s,a)$ as an (s*a, s) matrix."""
-        return self.transition if self.is_sparse else _frozen(self._weighted(1.0))
+        return self.transition if self.is_sparse else checks.frozen(self._weighted(1.0))
 
     def discounted(self, power: int = 1) -> Matrix:
         r"""$p(s'|s,a)\,\gamma(s,a,s')^n$ as an (s*a, s) matrix, $n$ the power."""
@@ -185,7 +119,7 @@ class MDP:
     def mean_reward(self) -> Float[np.ndarray, "s a"]:
         r"""$\tilde r(s,a) = \sum_{s'} p(s'|s,a)\,r(s,a,s')$."""
         mean = np.asarray(self._weighted(self.reward).sum(1))
-        return _frozen(mean.reshape(self.num_states, self.num_actions))
+        return checks.frozen(mean.reshape(self.num_states, self.num_actions))
 
     @property
     def is_sparse(self) -> bool:
@@ -243,16 +177,15 @@ class Problem:
         def put(name, value):
             object.__setattr__(self, name, value)
 
-        put("behavior", _policy("behavior", self.behavior, shape))
+        put("behavior", checks.policy("behavior", self.behavior, shape))
         self._require_irreducible()
-        interest = _finite("interest", self.interest)
-        if interest.ndim == 0:
-            interest = _finite("interest", np.broadcast_to(interest, (states,)))
-        put(
-            "interest", _nonnegative("interest", _shaped("interest", interest, (states,), "states"))
-        )
-        if not self.interest.any():
+        interest = self.interest
+        if np.ndim(interest) == 0:
+            interest = np.broadcast_to(interest, (states,))
+        interest = checks.shaped("interest", interest, (states,), "states")
+        if not checks.nonnegative("interest", interest).any():
             raise ValueError("interest: every entry is 0; some state must be of interest")
+        put("interest", interest)
         put("x", self._features("x", self.x, (states,), "states, features"))
         if self.xa is None:
             flat = sparse.kron(self.x, sparse.eye_array(actions), format="csr")
@@ -266,19 +199,19 @@ class Problem:
                 f"labels: got {labels.dtype} of shape {labels.shape}; {states} whole numbers are "
                 "required"
             )
-        put("labels", _frozen(labels))
+        put("labels", checks.frozen(labels))
         start = self.stationary if self.start is None else self.start
-        start = _nonnegative("start", _shaped("start", start, (states,), "states"))
-        _stochastic("start", start.sum(keepdims=True), lambda _: "the law")
+        start = checks.nonnegative("start", checks.shaped("start", start, (states,), "states"))
+        checks.stochastic("start", start.sum(keepdims=True), lambda _: "the law")
         put("start", start)
         if self.target is not None:
             put("target", self._checked_target(self.target))
 
     def _features(self, name: str, value: Any, leading: tuple[int, ...], axes: str) -> Any:
         if sparse.issparse(value):
-            features, rows = _csr(name, value), (int(np.prod(leading)),)
+            features, rows = checks.csr(name, value), (int(np.prod(leading)),)
         else:
-            features, rows = _finite(name, value), leading
+            features, rows = checks.finite(name, value), leading
         if features.shape[:-1] != rows or features.shape[-1] == 0:
             raise ValueError(
                 f"{name}: got shape {features.shape}; {(*rows, 'k')} ({axes}) is required"
@@ -312,7 +245,7 @@ class Problem:
         return self.target if target is self.target else self._checked_target(target)
 
     def _checked_target(self, target: ArrayLike) -> np.ndarray:
-        target = _policy("target", target, (self.mdp.num_states, self.mdp.num_actions))
+        target = checks.policy("target", target, (self.mdp.num_states, self.mdp.num_actions))
         outside = (target > 0) & (self.behavior == 0)
         if outside.any():
             s, a = np.argwhere(outside)[0]
@@ -343,7 +276,7 @@ class Problem:
     @cached_property
     def stationary(self) -> Float[np.ndarray, " s"]:
         r"""The stationary law $d_\mu$ of the behaviour's chain, $d_\mu^\top P_\mu = d_\mu^\top$."""
-        return _frozen(_markov.stationary(policy_matrix(self.behavior) @ self.mdp.kernel))
+        return checks.frozen(_markov.stationary(policy_matrix(self.behavior) @ self.mdp.kernel))
 
     @cached_property
     def xa_rows(self) -> Matrix:

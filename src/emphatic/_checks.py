@@ -1,0 +1,78 @@
+"""What every array that a person gives must satisfy; a `ValueError` says what does not."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+ROW_TOLERANCE = 1e-8
+
+
+def frozen(array: np.ndarray) -> np.ndarray:
+    """The array itself, from now on read-only."""
+    array.flags.writeable = False
+    return array
+
+
+def finite(name: str, value: Any) -> np.ndarray:
+    """A read-only float64 copy of numbers that are all finite."""
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: got {type(value).__name__}; numbers are required") from None
+    if not np.isfinite(array).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise ValueError(f"{name}: entry {where} is {array[where]}; every entry must be finite")
+    return frozen(array)
+
+
+def shaped(name: str, value: Any, shape: tuple[int, ...], axes: str) -> np.ndarray:
+    """Finite numbers of one shape; `axes` says in words what it means."""
+    array = finite(name, value)
+    if array.shape != shape:
+        raise ValueError(f"{name}: got shape {array.shape}; {shape} ({axes}) is required")
+    return array
+
+
+def nonnegative(name: str, array: np.ndarray) -> np.ndarray:
+    """The array, which must have no negative entry."""
+    if (array < 0).any():
+        where = tuple(int(i) for i in np.argwhere(array < 0)[0])
+        raise ValueError(f"{name}: entry {where} is {array[where]:g}; no entry may be negative")
+    return array
+
+
+def stochastic(name: str, sums: np.ndarray, row: Callable[[int], str]) -> None:
+    """Rows must sum to one; `row(k)` says in words which row k is."""
+    wrong = np.abs(sums - 1.0) > ROW_TOLERANCE
+    if wrong.any():
+        k = int(wrong.argmax())
+        raise ValueError(
+            f"{name}: the row of {row(k)} sums to {sums[k]:.10g}; every row must sum to 1 "
+            f"within {ROW_TOLERANCE:g}"
+        )
+
+
+def policy(name: str, value: Any, shape: tuple[int, int]) -> np.ndarray:
+    """An (s, a) array of probabilities."""
+    rows = nonnegative(name, shaped(name, value, shape, "states, actions"))
+    stochastic(name, rows.sum(1), lambda s: f"state {s}")
+    return rows
+
+
+def csr(name: str, matrix: Any, merge: bool = True) -> sparse.csr_array:
+    """A read-only float64 csr copy with finite entries, equal positions merged."""
+    try:
+        copy = sparse.csr_array(matrix, dtype=np.float64, copy=True)
+        copy.check_format(full_check=True)  # an index out of range would end the process
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: not a sound sparse matrix: {error}") from None
+    if copy.ndim != 2:
+        raise ValueError(f"{name}: got shape {copy.shape}; a sparse matrix is required")
+    if merge:
+        copy.sum_duplicates()
+    copy.data = finite(f"{name}.data", copy.data)
+    frozen(copy.indices)
+    frozen(copy.indptr)
+    return copy
