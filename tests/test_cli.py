@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import gettempdir
 
 import numpy as np
 import pytest
@@ -94,7 +95,7 @@ def test_learners_that_diverge_are_named(capsys):
     assert "diverges" not in lines["GTD2"]
     assert "13 ratios and more" in lines["truncated"]
     _, out, _ = run(capsys, "solve", "baird", "--features", "original")
-    assert "singular: least-norm limit" in out
+    assert "singular: least norm" in out
     assert "none is stable" in out
 
 
@@ -108,6 +109,8 @@ def test_states_too_rare_to_believe_are_not_printed(capsys, tmp_path):
     problem = Problem(MDP(p, 1.0, 0.9), behavior, 1.0, np.eye(states), target=behavior)
     assert oracle.stationary(problem).min() < 1e-12
     problems.save(problem, tmp_path / "rare.npz")
+    _, out, _ = run(capsys, "solve", str(tmp_path / "rare.npz"))
+    assert "(finite variance)" in out  # what is not shown is not infinite
     found = solved(capsys, str(tmp_path / "rare.npz"))
     rare = np.array(found["stationary"]) < 1e-12
     for name in ("emphasis", "density_ratio", "followon_variance"):
@@ -139,6 +142,8 @@ def test_problems_are_listed_with_their_options(capsys):
     assert "--features original" in out
     assert "zero-hot" in out
     assert "$" not in out
+    assert "in [0, 1]" in out
+    assert "--no-goal" in out
 
 
 @pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",)])
@@ -263,7 +268,7 @@ def test_certify_reads_theta(capsys, tmp_path):
         ("solve baird --featurs aliased", "Unrecognized options: --featurs"),
         ("solve baird --features alased", "invalid choice 'alased'"),
         ("solve baird --solid much", "Error parsing --solid"),
-        ("solve baird --solid 1.5", "target: entry (0, 1) is -0.5"),
+        ("solve baird --solid 1.5", "solid: got 1.5; a probability"),
         ("solve baird --discount 1", "discount: got 1"),
         ("solve baird --ridge nan", "ridge: got nan"),
         ("solve baird --target unifrom", "did you mean 'uniform'?"),
@@ -273,6 +278,15 @@ def test_certify_reads_theta(capsys, tmp_path):
         ("solve garnet --num-states inf", "inf"),
         ("solve garnet --branching 30", "branching: got 30"),
         ("solve gymnasium --env CartPole-v1", "invalid choice"),
+        ("solve garnet --seed -1", "seed: got -1"),
+        ("solve garnet --greediness inf", "greediness: got inf"),
+        ("solve grid --width 1e30", "width: got 1000000000000000019884624838656"),
+        ("solve grid --width 1e9 --height 1e9", "does not fit in memory"),
+        ("solve baird --plot .", "plot: . ends in ''"),
+        ("certify baird --damping -1", "a fixed target has no actor"),
+        ("certify baird --actor-step-size 1/t", "a fixed target has no actor"),
+        ("certify baird --step-size=", "--step-size: step size: got ''"),
+        ("export baird --out .", "is a directory"),
         ("solve baird more", "Unrecognized options: more"),
         ("problems all", "takes no arguments"),
         ("certify baird --step-size fast", "step size: got 'fast'"),
@@ -291,6 +305,30 @@ def test_bad_input_is_one_line_and_status_2(capsys, arguments, message):
     assert message in err
 
 
+def test_a_picture_that_cannot_be_written_is_one_line(capsys, tmp_path):
+    (tmp_path / "folder.png").mkdir()
+    status, _, err = run(capsys, "solve", "baird", "--plot", str(tmp_path / "folder.png"))
+    assert (status, err.count("\n")) == (2, 1)
+    assert "is a directory" in err
+
+
+def test_parameters_of_the_wrong_size_are_one_line(capsys, tmp_path):
+    for content in ("", "1 2 3"):
+        (tmp_path / "theta.txt").write_text(content)
+        arguments = ("--policy", "softmax", "--theta", str(tmp_path / "theta.txt"))
+        status, _, err = run(capsys, "certify", "baird", *arguments)
+        assert (status, err.count("\n")) == (2, 1)
+        assert "theta: got shape" in err
+
+
+def test_a_narrow_terminal_still_shows_every_digit(capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = run(capsys, "solve", "grid", "--width", "4", "--height", "4")
+    assert "…" not in out
+    assert "q(3)" in out
+
+
 def test_a_file_that_is_no_target_is_one_line(capsys, tmp_path):
     for name, content in (("a.npy", b"\x93NUMPY"), ("b.txt", b"one two"), ("c.npy", b"")):
         path: Path = tmp_path / name
@@ -306,7 +344,7 @@ def test_a_file_that_is_no_target_is_one_line(capsys, tmp_path):
 
 def installed(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
     command = Path(sys.executable).parent / "emphatic"
-    env = {"PATH": "/usr/bin:/bin", "HOME": "/tmp", **environment}
+    env = {"PATH": "/usr/bin:/bin", "HOME": gettempdir(), **environment}
     return subprocess.run([command, *arguments], capture_output=True, text=True, env=env)
 
 
@@ -343,7 +381,7 @@ assert not jax.config.jax_enable_x64
         [sys.executable, "-c", script],
         capture_output=True,
         text=True,
-        env={"PATH": "/usr/bin:/bin", "HOME": "/tmp", "JAX_ENABLE_X64": "0"},
+        env={"PATH": "/usr/bin:/bin", "HOME": gettempdir(), "JAX_ENABLE_X64": "0"},
     )
     assert process.returncode == 0, process.stderr
     gradient, reward = process.stdout.splitlines()
@@ -363,3 +401,17 @@ def test_a_reader_that_stops_reading_is_no_error():
     )
     assert "garnet" in process.stdout
     assert "Traceback" not in process.stderr
+
+
+def test_what_the_readme_shows_is_what_the_commands_print():
+    readme = (Path(__file__).parent.parent / "README.md").read_text()
+    blocks = [block for block in readme.split("```") if block.startswith("\n$ emphatic")]
+    assert len(blocks) == 2
+    folder = Path(sys.executable).parent
+    for block in blocks:
+        command, *expected = block.strip().splitlines()
+        process = subprocess.run(
+            f"{folder}/{command[2:]}", shell=True, capture_output=True, text=True
+        )
+        printed = [line.rstrip() for line in process.stdout.splitlines() if line.strip()]
+        assert printed == [line.rstrip() for line in expected if line.strip()]

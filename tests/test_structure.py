@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "schedules": {"_types"},
     "mdp": {"_types", "_checks", "_markov"},
     "learners": {"_types", "schedules"},
-    "problems": {"_types", "_markov", "_names", "mdp"},
+    "problems": {"_types", "_checks", "_markov", "_names", "mdp"},
     "oracle": {"_types", "_markov", "mdp"},
     "agents": {"_types", "schedules", "learners"},
 }

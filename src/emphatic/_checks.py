@@ -76,3 +76,23 @@ def csr(name: str, matrix: Any, merge: bool = True) -> sparse.csr_array:
     frozen(copy.indices)
     frozen(copy.indptr)
     return copy
+
+
+def probability(name: str, value: float) -> None:
+    """A `ValueError` unless the value is a probability."""
+    if not 0.0 <= value <= 1.0:
+        raise ValueError(f"{name}: got {value:g}; a probability in [0, 1] is required")
+
+
+def count(name: str, value: int) -> None:
+    """A `ValueError` unless that many of something can exist in memory."""
+    if value < 1:
+        raise ValueError(f"{name}: got {value}; at least 1 is required")
+    if value > 10**9:
+        raise ValueError(f"{name}: got {value}; at most 10^9 is possible")
+
+
+def seed(value: int) -> None:
+    """A `ValueError` unless the seed is a whole number that is not negative."""
+    if value < 0:
+        raise ValueError(f"seed: got {value}; at least 0 is required")

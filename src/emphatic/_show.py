@@ -60,8 +60,15 @@ def console():
     """A console that does not fold tables when the output is a file."""
     from rich.console import Console
 
-    wide = Console(highlight=False)
-    return wide if wide.is_terminal else Console(highlight=False, width=160)
+    out = Console(highlight=False)
+    if not out.is_terminal:
+        out = Console(highlight=False, width=160)
+    out.on_broken_pipe = _pipe_closed  # Rich would exit with status 1, which here means something
+    return out
+
+
+def _pipe_closed() -> None:
+    raise BrokenPipeError
 
 
 def _table(title: str, *columns: str, left: int = 1):
@@ -72,6 +79,24 @@ def _table(title: str, *columns: str, left: int = 1):
     for k, column in enumerate(columns):
         table.add_column(column, justify="left" if k < left else "right", no_wrap=True)
     return table
+
+
+def _print_columns(out, left: list[str], cells: dict[str, list[str]]) -> None:
+    """Prints columns, in as many tables as a narrow terminal needs to show every digit."""
+    margin = max(map(len, left)) + 2
+    parts, used = [{}], margin
+    for name, column in cells.items():
+        size = 3 + max(map(len, [name, *column]))
+        if parts[-1] and used + size > out.width:
+            parts.append({})
+            used = margin
+        parts[-1][name] = column
+        used += size
+    for part in parts:
+        table = _table("", left[0], *part)
+        for row in zip(left[1:], *part.values(), strict=True):
+            table.add_row(*row)
+        out.print(table)
 
 
 def show_solution(title: str, problem: Problem, exact: dict[str, Any], notes: list[str]) -> None:
@@ -91,47 +116,59 @@ def show_solution(title: str, problem: Problem, exact: dict[str, Any], notes: li
     if mdp.num_actions <= 6:
         columns |= {f"q({a})": exact["action_values"][:, a] for a in range(mdp.num_actions)}
     if mdp.num_states <= MOST_ROWS:
-        table = _table("", "state", *columns)
-        for s, label in enumerate(problem.labels):
-            table.add_row(str(label), *(number(column[s]) for column in columns.values()))
+        left = ["state", *map(str, problem.labels)]
+        cells = {name: list(map(number, column)) for name, column in columns.items()}
     else:
-        table = _table("", "over states", *columns)
         d = exact["stationary"]
-        for name, of in (
-            ("smallest", np.nanmin),
-            ("mean under d", lambda y: d[~np.isnan(y)] @ y[~np.isnan(y)]),
-            ("largest", np.nanmax),
-        ):
-            table.add_row(name, *(number(of(column)) for column in columns.values()))
-    out.print(table)
+        summaries = {
+            "smallest": np.nanmin,
+            "mean under d": lambda y: d[~np.isnan(y)] @ y[~np.isnan(y)],
+            "largest": np.nanmax,
+        }
+        left = ["over states", *summaries]
+        cells = {
+            name: [number(of(column)) for of in summaries.values()]
+            for name, column in columns.items()
+        }
+    _print_columns(out, left, cells)
 
     facts = _table("", "", "", left=2)
     facts.show_header = False
+    for column in facts.columns:
+        column.no_wrap = False
     contraction = exact["contraction"].modulus
     facts.add_row("objective J", number(exact["objective"]))
     if "followon_radius" in exact:
         radius = exact["followon_radius"]
-        finite = np.isfinite(exact["followon_variance"]).all()
-        verdict = "finite variance" if finite else "infinite variance"
+        infinite = np.isinf(exact["followon_variance"]).any()  # NaN is what is too rare to show
+        verdict = "infinite variance" if infinite else "finite variance"
         facts.add_row("radius of the trace's second moment", f"{number(radius)} ({verdict})")
     facts.add_row("contraction modulus (Proposition 1)", number(contraction))
     if "truncation_length" in exact:
         length = exact["truncation_length"]
-        words = "none is stable" if length is None else f"{length} ratios and more"
+        words = (
+            "none is stable" if length is None else f"{length} ratio{'s' * (length != 1)} and more"
+        )
         facts.add_row("truncated emphasis stable from", words)
     out.print(facts)
 
-    table = _table("", "learner", "learns", "error of limit", "slowest mode", "", left=1)
+    left = ["learner"]
+    cells = {"learns": [], "error of limit": [], "slowest mode": [], "remark": []}
     for name, (learner, letter) in LEARNERS.items():
         if name in exact:
             point: FixedPoint = exact[name]
-            remark = "" if point.unique else "singular: least-norm limit"
+            remark = "" if point.unique else "singular: least norm"
             if point.slowest is not None and point.slowest < -1e-12:
                 remark = "diverges" + (f"; {remark}" if remark else "")
             slowest = point.slowest
             slowest = 0.0 if slowest is not None and abs(slowest) < 1e-12 else slowest
-            table.add_row(learner, letter, number(_tidy(point.error)), number(slowest), remark)
-    out.print(table)
+            left.append(learner)
+            row = (letter, number(_tidy(point.error)), number(slowest), remark)
+            for column, cell in zip(cells.values(), row, strict=True):
+                column.append(cell)
+    if not any(cells["remark"]):
+        del cells["remark"]
+    _print_columns(out, left, cells)
     for note in notes:
         out.print(f"[yellow]note[/yellow]: {note}", markup=True)
 
@@ -152,7 +189,7 @@ def show_certificate(title: str, certificate: Certificate) -> None:
     for row in certificate.rows:
         words = escape(row.figure)
         if row.remedy:
-            words += f" [dim]→ {escape(row.remedy)}[/dim]"
+            words += f" [dim]-> {escape(row.remedy)}[/dim]"
         color = COLORS[row.verdict]
         table.add_row(row.source, row.statement, f"[{color}]{row.verdict}[/{color}]", words)
     out.print(table)
@@ -181,7 +218,7 @@ def show_certificate(title: str, certificate: Certificate) -> None:
             )
     covering = [t.name for t in certificate.theorems if t.covers and t.converges]
     verdict = f"covered by {', '.join(covering)}" if covering else escape(certificate.advice)
-    out.print(f"[bold]verdict[/bold]: {verdict}")
+    out.print(f"[bold]verdict[/bold]: {verdict}", soft_wrap=not out.is_terminal)
 
 
 def require_picture(path: Path) -> None:
@@ -192,6 +229,8 @@ def require_picture(path: Path) -> None:
     kind = path.suffix.lower().lstrip(".")
     if kind not in known:
         raise ValueError(f"plot: {path} ends in {kind!r}; one of {', '.join(known)} is required")
+    if path.is_dir():
+        raise ValueError(f"plot: {path} is a directory; a file is required")
     if not path.parent.is_dir():
         raise ValueError(f"plot: the directory {path.parent} does not exist")
 
@@ -205,7 +244,8 @@ def draw(path: Path, title: str, problem: Problem, exact: dict[str, Any]) -> Non
     axes = figure.subplots(3, sharex=True)
     states, few = problem.labels, len(problem.labels) <= MOST_ROWS
     deviation = np.sqrt(exact["followon_variance"])
-    finite = np.isfinite(deviation)
+    finite, infinite = np.isfinite(deviation), np.isinf(deviation)
+    every = -(-len(states) // 24)  # as many labels as fit beside each other
     for ax, name, values, color in zip(
         axes,
         ("emphasis m", "value v", "distribution d"),
@@ -213,23 +253,33 @@ def draw(path: Path, title: str, problem: Problem, exact: dict[str, Any]) -> Non
         ("tab:red", "tab:blue", "tab:gray"),
         strict=True,
     ):
-        position = np.arange(len(states))
         if few:
+            position = np.arange(len(states))
             ax.bar(position, values, color=color, width=0.7)
-            ax.set_xticks(position, [str(label) for label in states])
+            ax.set_xticks(position[::every], [str(label) for label in states[::every]])
         else:
-            ax.plot(position, values, ".", color=color, markersize=2, rasterized=True)
+            ax.plot(states, values, ".", color=color, markersize=2, rasterized=True)
         ax.set_ylabel(name)
         ax.spines[["top", "right"]].set_visible(False)
     if few and finite.any():
-        low, spread = exact["emphasis"][finite], deviation[finite]
+        spread = deviation[finite]
         axes[0].errorbar(
-            np.flatnonzero(finite), low, spread, fmt="none", ecolor="black", capsize=3, lw=1
+            np.flatnonzero(finite),
+            exact["emphasis"][finite],
+            [np.zeros_like(spread), spread],  # the trace is never negative: nothing lies below 0
+            fmt="none",
+            ecolor="black",
+            capsize=3,
+            lw=1,
         )
-    what = "bars: one standard deviation of the followon trace" if few else ""
-    if not finite.all():
-        what = "the followon trace has infinite variance"
-        what += " where no bar is drawn" if few and finite.any() else ""
-    axes[0].set_title(what, fontsize=9, loc="right")
+    remarks = ["whiskers: one standard deviation of the followon trace"] if few else []
+    if infinite.any():
+        where = "" if infinite.all() else f" at {infinite.sum()} of {len(states)} states"
+        remarks = [] if infinite.all() else remarks
+        remarks.append(f"the followon trace has infinite variance{where}")
+    axes[0].set_title("; ".join(remarks), fontsize=9, loc="right")
     axes[-1].set_xlabel("state")
-    figure.savefig(path, dpi=150)
+    try:
+        figure.savefig(path, dpi=150)
+    except OSError as error:
+        raise ValueError(f"plot: {path} cannot be written: {error.strerror}") from None

@@ -11,6 +11,7 @@ from . import _assumptions as assume
 from . import oracle
 from ._assumptions import HOLDS
 from ._assumptions import Row as Row
+from ._names import unknown
 from .agents.policies import Softmax
 from .mdp import Problem
 from .oracle.gradient import resolve
@@ -53,7 +54,10 @@ class Certificate:
     """Why there is no ridge cost, or an empty string."""
 
     def __getitem__(self, key: str) -> Row:
-        return next(row for row in self.rows if row.key == key)
+        rows = {row.key: row for row in self.rows}
+        if key not in rows:
+            raise unknown("row", key, rows)
+        return rows[key]
 
     @property
     def covered(self) -> bool:
@@ -108,7 +112,10 @@ def certify(
                 f"target: the policy's features have shape {target.features.shape}; "
                 f"{(*problem.behavior.shape, 'n')} is required"
             )
-        theta = np.zeros(target.features.shape[-1]) if theta is None else theta
+        size = target.features.shape[-1:]
+        theta = np.zeros(size) if theta is None else theta
+        if np.shape(theta) != size:
+            raise ValueError(f"theta: got shape {np.shape(theta)}; {size} is required")
     policy, probability = resolve(problem, target, theta)
     require_tolerance(tolerance)
     alpha, beta = assume.schedule(step_size), assume.schedule(actor_step_size)

@@ -4,8 +4,10 @@ import contextlib
 import dataclasses
 import inspect
 import io
+import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints, Literal
@@ -22,11 +24,11 @@ HELP = """\
 [bold]commands[/bold]
   [cyan]problems[/cyan]   list the named problems and their options
   [cyan]solve[/cyan]      print the exact quantities: distribution, values, emphasis, limits
-  [cyan]certify[/cyan]    check the paper's assumptions; exit status 0 if a theorem applies, else 1
+  [cyan]certify[/cyan]    check the assumptions; exit status 0 if a theorem applies, else 1
   [cyan]export[/cyan]     write a problem to a .npz file
 
-A PROBLEM is a name from [cyan]emphatic problems[/cyan] or the path of a .npz file. Its options
-follow it; [cyan]emphatic COMMAND PROBLEM --help[/cyan] lists them.
+A PROBLEM is a name from [cyan]emphatic problems[/cyan] or the path of a .npz file.
+Its options follow it; [cyan]emphatic COMMAND PROBLEM --help[/cyan] lists them.
 
 [bold]examples[/bold]
   emphatic solve baird --features aliased --solid 0.1
@@ -92,13 +94,18 @@ class Export(Target):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status: 0, 1 (not certified) or 2 (bad input)."""
     try:
-        return _run(list(sys.argv[1:] if arguments is None else arguments))
-    except ValueError as error:
+        status = _run(list(sys.argv[1:] if arguments is None else arguments))
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # the reader, say `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still buffered
+        return 141  # what a shell reports for SIGPIPE: neither certified nor not
+    except (ValueError, OSError) as error:
         print("emphatic: " + " ".join(str(error).split()), file=sys.stderr)
         return 2
-    except BrokenPipeError:  # the reader, say `head`, has seen enough
-        sys.stderr.close()
-        return 0
+    except MemoryError as error:
+        print(f"emphatic: the problem does not fit in memory: {error}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("emphatic: interrupted", file=sys.stderr)
         return 130
@@ -137,9 +144,12 @@ def _problems(arguments: list[str]) -> int:
         out.print(f"[bold cyan]{name}[/bold cyan]  {summary}")
         for option, (kind, default, words) in _options(build).items():
             flag = f"--{option.replace('_', '-')}"
+            # A truth is switched by its flag alone: show the one that changes the default.
+            usage = f"{flag} {default}" if kind is not bool else flag
+            usage = f"--no-{option}" if default is True else usage
             values = getattr(kind, "__args__", ())
             choice = f" ({', '.join(map(str, values))})" if values else ""
-            out.print(f"    {flag} {default}  [dim]{escape(words + choice)}[/dim]")
+            out.print(f"    {usage}  [dim]{escape(words + choice)}[/dim]")
     return 0
 
 
@@ -167,6 +177,13 @@ def _certify(arguments: list[str]) -> int:
     from .agents import Softmax
     from .certify import certify
 
+    def schedule(name):
+        text = getattr(options, name)
+        try:
+            return None if text is None else schedules.parse(text)
+        except ValueError as error:
+            raise ValueError(f"--{name.replace('_', '-')}: {error}") from None
+
     target, theta = _target(problem, options.target), None
     if options.policy == "softmax":
         if options.target is not None:
@@ -175,12 +192,16 @@ def _certify(arguments: list[str]) -> int:
         theta = None if options.theta is None else _array("theta", options.theta)
     elif options.theta is not None:
         raise ValueError("theta: a fixed target has none; give --policy softmax")
+    else:
+        for name in ("actor_step_size", "damping"):
+            if getattr(options, name) is not None:
+                raise ValueError(f"{name}: a fixed target has no actor; give --policy softmax")
     certificate = certify(
         problem,
         target,
         ridge=options.ridge,
-        step_size=options.step_size and schedules.parse(options.step_size),
-        actor_step_size=options.actor_step_size and schedules.parse(options.actor_step_size),
+        step_size=schedule("step_size"),
+        actor_step_size=schedule("actor_step_size"),
         damping=options.damping,
         theta=theta,
         tolerance=options.tolerance,
@@ -221,7 +242,8 @@ def _array(name: str, path: Path) -> np.ndarray:
     try:
         if path.suffix == ".npy":
             return np.load(path, allow_pickle=False)
-        return np.loadtxt(path, delimiter="," if path.suffix == ".csv" else None)
+        with warnings.catch_warnings(action="ignore"):  # an empty file has a wrong shape, too
+            return np.loadtxt(path, delimiter="," if path.suffix == ".csv" else None)
     except (OSError, ValueError, EOFError) as error:
         raise ValueError(f"{name}: {path} cannot be read: {error}") from None
 
@@ -229,7 +251,8 @@ def _array(name: str, path: Path) -> np.ndarray:
 def _readable(docstring: str) -> str:
     """The first line of a docstring, its mathematics in plain letters."""
     line = docstring.strip().split("\n")[0]
-    return re.sub(r"[$`{}\[\]]|\\(?:mathrm|text)?", "", line)
+    line = re.sub(r"\[([A-Za-z_]\w*)\]", r"\1", line)  # a reference; [0, 1] is an interval
+    return re.sub(r"[$`{}]|\\(?:mathrm|text)?", "", line)
 
 
 def _options(build: Callable) -> dict[str, tuple[Any, Any, str]]:
@@ -317,6 +340,6 @@ def _tyro(kind: type, arguments: list[str], program: str):
         if not stop.code:
             raise
         lines = [line.strip("│╭╮╰╯─ ") for line in box.getvalue().splitlines()[1:]]
-        words = " ".join(line for line in lines if line)
+        words = " ".join(line for line in lines if line.strip("-"))
         words = re.split("Argument helptext|For full helptext", words)[0].strip()
         raise ValueError(f"{words.rstrip('.')} (see {program} --help)") from None

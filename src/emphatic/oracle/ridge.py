@@ -11,7 +11,7 @@ from scipy import sparse
 
 from ..mdp import Problem
 from .gradient import as_float64, Policy, resolve
-from .systems import gem_system, gq2_system, LinearSystem, RANK_TOLERANCE
+from .systems import DENSE, gem_system, gq2_system, LinearSystem, RANK_TOLERANCE
 
 PER_DECADE = 25  # ridges examined in each decade when a bias that is not monotone is bounded
 
@@ -26,9 +26,11 @@ class RidgePath:
     """
 
     def __init__(self, system: LinearSystem, name: str):
-        if sparse.issparse(system.matrix):
-            raise ValueError(f"{name}: {len(system.vector) // 2} features are too many for this")
         size = len(system.vector) // 2
+        if sparse.issparse(system.matrix):
+            raise ValueError(
+                f"{name}: got {size} features; the cost of the ridge is known for at most {DENSE}"
+            )
         C, A = system.matrix[:size, :size], system.matrix[:size, size:]
         if np.linalg.matrix_rank(C, rtol=RANK_TOLERANCE, hermitian=True) < size:
             raise ValueError(f"{name}: the features are linearly dependent (C is singular)")

@@ -4,6 +4,7 @@ from typing import Literal
 
 import numpy as np
 
+from .. import _checks as checks
 from ..mdp import MDP, Problem
 
 Features = Literal["original", "one-hot", "zero-hot", "aliased"]
@@ -23,6 +24,7 @@ def baird(features: Features = "original", solid: float = 0.1, discount: float =
     - `solid`: The target's probability $\pi(\mathrm{solid})$.
     - `discount`: The discount $\gamma$.
     """
+    checks.probability("solid", solid)
     transition = np.zeros((7, 2, 7))
     transition[:, 0, 6] = 1.0
     transition[:, 1, :6] = 1.0 / 6.0

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from .. import _checks as checks
 from ..mdp import MDP, Problem
 
 
@@ -18,6 +19,7 @@ def boyan(discount: float = 1.0, one_down: float = 0.1) -> Problem:
     - `discount`: The discount inside an episode, in [0, 1].
     - `one_down`: The target's probability of moving one down (action 0).
     """
+    checks.probability("one_down", one_down)
     transition = np.zeros((13, 2, 13))
     transition[0] = 1.0 / 13.0
     transition[1, :, 0] = 1.0

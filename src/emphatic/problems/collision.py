@@ -4,6 +4,7 @@ from itertools import combinations
 
 import numpy as np
 
+from .. import _checks as checks
 from ..mdp import MDP, Problem
 
 
@@ -22,6 +23,7 @@ def collision(seed: int = 0, discount: float = 0.9) -> Problem:
     - `seed`: Draws the features.
     - `discount`: The discount inside an episode, in [0, 1].
     """
+    checks.seed(seed)
     transition = np.zeros((8, 2, 8))
     for s in range(7):
         transition[s, 0, s + 1] = 1.0

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from .. import _checks as checks
 from ..mdp import MDP, Problem
 
 ACTOR_FEATURES = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
@@ -23,6 +24,7 @@ def counterexample(continuing: bool = False, discount: float = 0.9, first: float
     - `discount`: The discount $\gamma$ of the continuing version.
     - `first`: The target's probability of action 0 in every state.
     """
+    checks.probability("first", first)
     transition = np.zeros((3, 2, 3))
     transition[0, 0, 1] = transition[0, 1, 2] = 1.0
     transition[1:, :, 0] = 1.0

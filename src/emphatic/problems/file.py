@@ -37,6 +37,8 @@ def save(problem: Problem, path: str | os.PathLike) -> None:
         else:
             arrays[name] = matrix
     path = Path(path)
+    if path.is_dir():
+        raise ValueError(f"path: {path} is a directory; a file is required")
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
     except OSError as error:
@@ -63,6 +65,9 @@ def load(path: str | os.PathLike) -> Problem:
     try:
         # np.load leaves a file open that it cannot read, unless the file is ours.
         with open(path, "rb") as handle:
+            if not zipfile.is_zipfile(handle):
+                raise ValueError("it is not a .npz archive, or only a part of one")
+            handle.seek(0)
             file = np.load(handle, allow_pickle=False)
             if not isinstance(file, np.lib.npyio.NpzFile):
                 raise ValueError("it is not a .npz archive")

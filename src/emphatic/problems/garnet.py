@@ -3,6 +3,7 @@
 import numpy as np
 from scipy import sparse
 
+from .. import _checks as checks
 from ..mdp import MDP, Problem
 
 SPARSE_FROM = 1000  # states from which the transition is stored sparse
@@ -61,8 +62,7 @@ def garnet(
         ("branching", branching),
         ("num_features", num_features),
     ):
-        if value < 1:
-            raise ValueError(f"{name}: got {value}; at least 1 is required")
+        checks.count(name, value)
     if branching > num_states:
         raise ValueError(
             f"branching: got {branching}; at most num_states = {num_states} is possible"
@@ -72,6 +72,9 @@ def garnet(
             "branching: got 1 with a single action; a chain with one way on is not aperiodic, so "
             "branching or num_actions must be at least 2"
         )
+    if not np.isfinite(greediness):
+        raise ValueError(f"greediness: got {greediness}; a finite number is required")
+    checks.seed(seed)
     rng = np.random.default_rng(seed)
     cycle = rng.permutation(num_states)
     succession = np.empty(num_states, int)

@@ -3,6 +3,7 @@
 import numpy as np
 from scipy import sparse
 
+from .. import _checks as checks
 from ..mdp import MDP, Problem
 
 MOVES = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])  # right, down, left, up
@@ -26,7 +27,8 @@ def grid(
 
     **Arguments:**
 
-    - `width`, `height`: The number of columns, and of rows.
+    - `width`: The number of columns.
+    - `height`: The number of rows.
     - `goal`: Whether there is a goal.
     - `slip`: The probability that a move is replaced by a uniformly random one.
     - `discount`: The discount $\gamma$ inside an episode.
@@ -34,12 +36,10 @@ def grid(
       where the grid has no more).
     """
     for name, value in (("width", width), ("height", height), ("tiles", tiles)):
-        if value < 1:
-            raise ValueError(f"{name}: got {value}; at least 1 is required")
+        checks.count(name, value)
     if width * height < 2:
-        raise ValueError("width: a grid needs at least 2 cells")
-    if not 0.0 <= slip <= 1.0:
-        raise ValueError(f"slip: got {slip:g}; a probability in [0, 1] is required")
+        raise ValueError("width: got 1, with height 1; a grid needs at least 2 cells")
+    checks.probability("slip", slip)
     states = width * height
     column, row = np.arange(states) % width, np.arange(states) // width
     reached = np.stack(

@@ -4,6 +4,7 @@ from typing import Literal
 
 import numpy as np
 
+from .. import _checks as checks
 from ..mdp import MDP, Problem
 
 Features = Literal["tabular", "inverted", "dependent"]
@@ -21,6 +22,7 @@ def random_walk(features: Features = "tabular", right: float = 0.6) -> Problem:
       features on which the five states depend.
     - `right`: The target's probability of stepping right (action 1).
     """
+    checks.probability("right", right)
     states = np.arange(5)
     transition = np.zeros((5, 2, 5))
     transition[states, 0, np.where(states > 0, states - 1, 2)] = 1.0
