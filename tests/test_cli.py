@@ -1,6 +1,7 @@
 """The command line, as a user meets it."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -411,7 +412,11 @@ def test_what_the_readme_shows_is_what_the_commands_print():
     for block in blocks:
         command, *expected = block.strip().splitlines()
         process = subprocess.run(
-            f"{folder}/{command[2:]}", shell=True, capture_output=True, text=True
+            f"{folder}/{command[2:]}",
+            shell=True,
+            capture_output=True,
+            encoding="utf-8",
+            env={**os.environ, "PYTHONUTF8": "1"},
         )
         printed = [line.rstrip() for line in process.stdout.splitlines() if line.strip()]
         assert printed == [line.rstrip() for line in expected if line.strip()]
