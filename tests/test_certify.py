@@ -1,12 +1,26 @@
 """Certificates say what the paper says, and claim no more than was decided."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from scipy import sparse
 
-from emphatic import _quantifiers, certify, oracle, problems, schedules, Softmax
+from emphatic import (
+    _assumptions,
+    _quantifiers,
+    _show,
+    certify,
+    MDP,
+    oracle,
+    Problem,
+    problems,
+    schedules,
+    Softmax,
+)
 
 from .plainly import plainly
 from .strategies import problems_and_targets, random_softmax, SEEDS
@@ -359,3 +373,204 @@ def test_large_problems_are_certified_too():
 def test_bad_arguments_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         certify(problems.baird("one-hot"), **arguments)
+
+
+# What each result needs, as the paper lists it
+
+
+def test_each_result_needs_what_the_paper_lists():
+    problem = problems.baird("one-hot")
+    first = ("discount", "1.ergodic", "1.positive")
+    fixed = certify(problem, ridge=0.0).theorems
+    actor = certify(problem, Softmax(problem.xa), ridge=0.0).theorems
+    needs = {theorem.name: set(theorem.needs) for theorem in (*fixed, *actor)}
+    assert needs == {
+        "Theorem 1": {*first, "2.C", "ridge", "alpha", "condition"},
+        "Theorem 2": {*first, "2.C~", "ridge", "alpha", "condition"},
+        "Yu (2017), as cited in Section 3": {*first, "2.C", "4b.A", "alpha", "condition"},
+        "Theorem 3": {
+            *first,
+            *("2.C", "2.C~", "3", "ridge", "alpha", "beta", "timescales", "damping"),
+        },
+        "Proposition 3": {
+            *first,
+            *("2.C", "2.C~", "3", "4a.F", "4a.F~", "4b.A", "4b.A~", "4c"),
+        },
+    }
+    assert [t.name for t in actor if not t.converges] == ["Proposition 3"]
+    assert "Yu (2017), as cited in Section 3" not in {t.name for t in actor}
+
+
+def test_a_bound_on_the_bias_alone_covers_no_set_up(capsys):
+    """On a problem whose matrices are the same for every policy, Proposition 3 holds alone."""
+    p = np.full((2, 2, 2), 0.5)
+    problem = Problem(
+        MDP(p, 1.0, 0.5), np.full((2, 2), 0.5), 1.0, np.ones((2, 1)), np.ones((2, 2, 1))
+    )
+    certificate = certify(problem, Softmax(np.eye(4).reshape(2, 2, 4)))
+    assert covering(certificate) == ["Proposition 3"]
+    assert not certificate.covered
+    _show.show_certificate("", certificate)
+    assert "no theorem covers this set-up" in capsys.readouterr().out
+
+
+def test_a_singular_gram_matrix_is_not_uniformly_positive_definite():
+    found = verdicts(certify(problems.baird("original"), ridge=1e-3))
+    assert found["5.G"] == found["5.G~"] == "fails"
+
+
+def test_a_fixed_target_that_is_ergodic_satisfies_assumption_4c():
+    row = certify(problems.baird("one-hot"))["4c"]
+    assert (row.verdict, row.figure) == ("holds", "irreducible, period 1")
+
+
+def test_figures_of_step_sizes_and_damping():
+    problem = problems.baird("one-hot")
+    certificate = certify(problem, Softmax(problem.xa), **FULL)
+    assert "any d > 3.33" in certificate["timescales"].figure
+    assert "sup Gamma(d)|d| = 11" in certificate["damping"].figure
+    constant = certify(problem, step_size=schedules.polynomial(1.0, 0.3))["alpha"]
+    assert "the squares do not sum" in constant.figure
+    assert (
+        "the sum is finite" in certify(problem, step_size=schedules.parse("1/t^2"))["alpha"].figure
+    )
+
+
+@given(problems_and_targets(varying=False))
+def test_what_the_features_cannot_express_is_relative(pair):
+    problem, target = pair
+    certificate, is_ = certify(problem, target), plainly(problem, target)
+    for key, D, x, y in (
+        ("span.m", is_.D, is_.x, oracle.emphasis(problem, target)),
+        ("span.q", is_.D_actions, is_.xa, oracle.action_values(problem, target).ravel()),
+    ):
+        root = np.sqrt(D)
+        rest = root @ y - root @ x @ np.linalg.lstsq(root @ x, root @ y, rcond=None)[0]
+        relative = np.linalg.norm(rest) / np.linalg.norm(root @ y)
+        assume(not 1e-11 < relative < 1e-7)
+        words = f"relative distance {relative:.4g}" if relative > 1e-9 else "relative distance 0"
+        assert certificate[key].figure == words
+
+
+def test_a_matrix_that_is_barely_indefinite_is_not_semidefinite():
+    """F has the eigenvalues 1 +- 1.0005 times C."""
+    family = _quantifiers.Family(
+        np.array([[[1.0, 1.0005], [1.0005, 1.0]]]), np.zeros((0, 2, 2)), None, np.ones(2), 1.0
+    )
+    assert not family.holds_here(_quantifiers.are_semidefinite)
+
+
+def test_deterministic_policies_refute_where_random_thetas_do_not():
+    problem = problems.garnet(5, 3, 2, 2, discount=0.95, seed=8)
+    free = Softmax(np.eye(15).reshape(5, 3, 15))
+    assert certify(problem, free)["4b.A"].verdict == "fails"
+
+
+# Verdicts do not depend on units, and refuse what they cannot know
+
+
+def test_small_features_and_rare_states_are_not_dependent():
+    p = np.zeros((8, 1, 8))
+    for s in range(8):
+        p[s, 0, min(s + 1, 7)] += 1e-3
+        p[s, 0, max(s - 1, 0)] += 1.0 - 1e-3
+    one = np.ones((8, 1))
+    rare = Problem(MDP(p, np.arange(8.0)[:, None], 0.9), one, 1.0, np.eye(8), target=one)
+    assert rare.stationary.min() < 1e-20
+    tiny = dataclasses.replace(
+        problems.baird("one-hot"), x=np.diag(10.0 ** -np.arange(0, 14, 2)), xa=None
+    )
+    for problem in (rare, tiny):
+        found = verdicts(certify(problem, ridge=1e-30, step_size=DECAY))
+        for key in ("2.C", "2.C~", "4b.A", "4b.A~", "5.G", "5.G~", "span.m", "span.q"):
+            assert found[key] == "holds", key
+        w = np.split(oracle.gem_system(problem).solution(), 2)[1]
+        np.testing.assert_allclose(problem.x @ w, oracle.emphasis(problem), rtol=1e-9)
+        assert oracle.truncation_length(problem) is not None
+
+
+def _ring_of(num_states, x):
+    rows = np.repeat(np.arange(num_states), 2)
+    columns = (rows + np.tile([1, -1], num_states)) % num_states
+    kernel = sparse.csr_array((np.tile([0.75, 0.25], num_states), (rows, columns)))
+    one = np.ones((num_states, 1))
+    return Problem(MDP(kernel, 1.0, 0.9), one, 1.0, sparse.csr_array(x), target=one)
+
+
+def test_the_smallest_eigenvalue_of_a_sparse_gram_matrix_is_no_pivot():
+    n = 1100
+    x = sparse.diags_array([np.ones(n), np.full(n - 1, 0.999)], offsets=[0, 1])
+    problem = _ring_of(n, x)
+    smallest = np.linalg.eigvalsh((x.T @ x).toarray() / n)[0]
+    certificate = certify(problem, ridge=1.0)
+    assert certificate["2.C"].figure == f"smallest eigenvalue {smallest:.4g}"
+    assert certificate["5.G"].figure == f"d'Gd >= {smallest:.4g} |d|^2"
+
+
+def test_dependent_sparse_features_are_certified_not_crashed_on():
+    x = sparse.eye_array(1100).tolil()
+    x[5, 5] = 0.0
+    certificate = certify(_ring_of(1100, x.tocsr()), ridge=1.0)
+    assert certificate["2.C"].verdict == certificate["5.G"].verdict == "fails"
+    assert certificate["2.C"].figure == "singular"
+    assert certificate["span.m"].verdict == "cannot be decided"
+
+
+def test_a_constant_discount_may_be_an_array():
+    problem = problems.baird("one-hot")
+    mdp = dataclasses.replace(problem.mdp, discount=np.full((7, 2), 0.99))
+    same = dataclasses.replace(problem, mdp=mdp)
+    certificate = certify(same, ridge=1e-3, step_size=DECAY)
+    assert certificate["discount"].figure == "gamma = 0.99"
+    assert certificate.covered
+    assert oracle.bias_terms(same) == oracle.bias_terms(problem)
+    always = dataclasses.replace(problems.random_walk().mdp, discount=np.ones((5, 2, 5)))
+    assert always.constant_discount is None
+
+
+def test_what_all_actions_share_changes_no_verdict():
+    problem = problems.baird("one-hot")
+    eye = np.eye(14).reshape(7, 2, 14)
+    found = [verdicts(certify(problem, Softmax(phi))) for phi in (eye, eye + 1e15 * eye[:, :1])]
+    assert found[0]["4b.A"] == "holds"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"damping": -1.0}, "damping: got -1"),
+        (
+            {"target": Softmax(np.zeros((7, 2, 3))), "theta": np.zeros(2)},
+            r"theta: got shape \(2,\)",
+        ),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        certify(problems.baird("one-hot"), **arguments)
+
+
+def test_numbers_of_any_kind_are_step_sizes_and_lists_are_thetas():
+    problem = problems.baird("one-hot")
+    assert isinstance(_assumptions.schedule(np.float32(0.1)), schedules.Polynomial)
+    with pytest.raises(ValueError, match=r"step_size: got '0\.1/t'"):
+        _assumptions.schedule("0.1/t")
+    policy = Softmax(np.ones((7, 2, 3)))
+    lists, arrays = (oracle.ridge_cost(problem, policy, 1e-3, t) for t in ([0, 0, 0], np.zeros(3)))
+    assert lists == arrays
+
+
+def test_the_printed_ridge_cost_is_that_of_the_certificate(capsys):
+    certificate = certify(problems.baird("zero-hot", 0.3), ridge=1e-4, tolerance=0.1)
+    _show.show_certificate("", certificate)
+    out, cost = " ".join(capsys.readouterr().out.split()), certificate.ridge_cost
+    n = _show.number
+    for words in (
+        f"|w*(eta) - w*(0)| = {n(cost.emphasis_distance)} of {n(cost.emphasis_norm)}",
+        f"|u*(eta) - u*(0)| = {n(cost.value_distance)} of {n(cost.value_norm)}",
+        f"bias of the policy gradient {n(cost.gradient_bias)} of {n(cost.gradient_norm)}",
+        f"largest ridge within 0.1: {n(cost.largest_ridge)} (emphasis "
+        f"{n(cost.largest_emphasis_ridge)}, values {n(cost.largest_value_ridge)}, gradient "
+        f"{n(cost.largest_gradient_ridge)})",
+    ):
+        assert words in out

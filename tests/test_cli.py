@@ -420,3 +420,39 @@ def test_what_the_readme_shows_is_what_the_commands_print():
         )
         printed = [line.rstrip() for line in process.stdout.splitlines() if line.strip()]
         assert printed == [line.rstrip() for line in expected if line.strip()]
+
+
+def test_export_writes_the_target_that_was_asked_for(capsys, tmp_path):
+    path = str(tmp_path / "p.npz")
+    assert run(capsys, "export", "baird", "--target", "behavior", "--out", path)[0] == 0
+    read = problems.load(path)
+    np.testing.assert_array_equal(read.target, read.behavior)
+
+
+def test_every_option_of_certify_reaches_the_certificate(capsys):
+    arguments = ["certify", "baird", "--features", "one-hot", "--policy", "softmax", "--json"]
+    arguments += ["--ridge", "1e-3", "--step-size", "1/t^0.6", "--actor-step-size", "2/t^0.9"]
+    _, out, _ = run(capsys, *arguments, "--damping", "10", "--tolerance", "0.5")
+    rows = {row["key"]: row["figure"] for row in json.loads(out)["rows"]}
+    assert rows["ridge"] == "eta = 0.001"
+    assert rows["alpha"].startswith("1/t^0.6:")
+    assert rows["beta"].startswith("2/t^0.9:")
+    assert "= 11," in rows["damping"]
+    assert json.loads(out)["ridge_cost"]["tolerance"] == 0.5
+
+
+def test_bars_are_drawn_around_the_emphasis(tmp_path, monkeypatch):
+    from matplotlib.axes import Axes
+
+    from emphatic import _show
+    from emphatic.solve import solve
+
+    drawn = []
+    monkeypatch.setattr(Axes, "errorbar", lambda self, x, y, e, **kwargs: drawn.append((y, e)))
+    problem = problems.baird("one-hot", 0.1)
+    exact, _ = solve(problem)
+    _show.draw(tmp_path / "a.png", "", problem, exact)
+    ((middle, spread),) = drawn
+    np.testing.assert_array_equal(middle, exact["emphasis"])
+    upward = np.atleast_2d(spread)[-1]
+    np.testing.assert_array_equal(upward, np.sqrt(exact["followon_variance"]))

@@ -1,5 +1,8 @@
 """Expectations enumerate the stationary law."""
 
+import dataclasses
+from importlib import import_module
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +11,7 @@ from hypothesis import given
 from emphatic import oracle
 
 from .plainly import plainly
-from .strategies import problems_and_targets
+from .strategies import build, problems_and_targets
 
 
 @given(problems_and_targets())
@@ -40,3 +43,15 @@ def test_expectation_enumerates_the_stationary_law(pair):
         "sa,sat,sat->", joint, mdp.transition, mdp.discount * np.ones_like(mdp.transition)
     )
     np.testing.assert_allclose(mean["discount"], gamma)
+
+
+def test_expectation_sums_over_chunks_under_the_stationary_law(monkeypatch):
+    """In many chunks, and whatever the law of the first state is."""
+    problem, _ = build((5, 3, 5, 4), 0, False)
+
+    def fn(y):
+        return jax.nn.one_hot(y.state, 5)
+
+    monkeypatch.setattr(import_module("emphatic.oracle.expectation"), "CHUNK", 7)
+    elsewhere = dataclasses.replace(problem, start=np.eye(5)[0])
+    np.testing.assert_allclose(oracle.expectation(elsewhere, fn), problem.stationary, rtol=1e-12)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from scipy import sparse
 
 from emphatic import MDP, oracle, Problem, problems
 
@@ -186,3 +187,47 @@ def test_truncation_length_is_none_where_no_length_is_stable():
     unseen = dataclasses.replace(problems.baird("one-hot"), interest=np.eye(7)[0])
     target = np.tile([1.0, 0.0], (7, 1))  # from state 1 to 7: the others have no emphasis
     assert oracle.truncation_length(unseen, target) is None
+
+
+def test_a_lone_state_of_radius_one_explodes():
+    """State 0 returns to itself with (pi^2/mu) gamma^2 = 1, and is then left for state 1."""
+    p = np.zeros((2, 2, 2))
+    p[0, 0, 0] = p[0, 1, 1] = p[1, :, 0] = 1.0
+    discount = np.array([[1.0, 0.5], [0.0, 0.0]])
+    problem = Problem(
+        MDP(p, 0.0, discount),
+        behavior=np.array([[0.25, 0.75], [0.5, 0.5]]),
+        interest=np.array([1.0, 0.0]),
+        x=np.eye(2),
+        target=np.full((2, 2), 0.5),
+    )
+    assert oracle.followon_radius(problem) == 1.0
+    np.testing.assert_array_equal(oracle.followon_variance(problem), np.inf)
+    # Interest in what lies behind does not lead back to it.
+    behind = dataclasses.replace(problem, interest=np.array([0.0, 1.0]))
+    assert oracle.followon_radius(behind) == 0.0
+    np.testing.assert_array_equal(oracle.followon_variance(behind), 0.0)
+
+
+def test_a_trace_that_does_not_vary_has_variance_zero():
+    problem = problems.baird("one-hot")
+    variance = oracle.followon_variance(problem, problem.behavior)
+    np.testing.assert_allclose(variance, 0.0, atol=1e-20)
+
+
+def test_a_chain_that_hardly_ends_is_refused():
+    """What leaves the chain is below rounding: the radius is 1 as far as numbers go."""
+    p = np.ones((1, 2, 1))
+    for mdp in (MDP(p, 1.0, [[1.0, 0.0]]), MDP(sparse.csr_array(p[0]), 1.0, [[1.0, 0.0]])):
+        problem = Problem(mdp, [[0.5, 0.5]], 1.0, [[1.0]], target=[[1.0, 1e-17]])
+        with pytest.raises(ValueError, match="spectral radius 1 to rounding"):
+            oracle.values(problem)
+
+
+def test_a_state_too_rare_for_a_number_is_refused():
+    p = np.zeros((3, 1, 3))
+    p[0, 0, 1] = p[1, 0, 2] = 1e-200
+    p[0, 0, 0] = p[1, 0, 0] = p[2, 0, 0] = 1.0
+    one = np.ones((3, 1))
+    with pytest.raises(ValueError, match="stationary probability of state 2 is too small"):
+        Problem(MDP(p, 1.0, 0.9), one, 1.0, np.eye(3), target=one)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from typing import Literal
 
 import jax
@@ -12,7 +13,14 @@ from . import _markov, _quantifiers, oracle
 from .agents.policies import Softmax
 from .mdp import policy_matrix, Problem
 from .oracle.gradient import as_float64, projection_errors
-from .oracle.systems import LinearSystem, RANK_TOLERANCE, require_ridge, weighted_gram
+from .oracle.systems import (
+    column_sizes,
+    LinearSystem,
+    RANK_TOLERANCE,
+    require_ridge,
+    weighted_gram,
+    weighted_norm,
+)
 from .schedules import Polynomial
 
 Verdict = Literal["holds", "fails", "cannot be decided"]
@@ -40,14 +48,18 @@ class Row:
 
 
 def schedule(step_size) -> Polynomial | Callable | None:
-    return Polynomial(float(step_size)) if isinstance(step_size, int | float) else step_size
+    if isinstance(step_size, Real):
+        return Polynomial(float(step_size))
+    if step_size is not None and not callable(step_size):
+        raise ValueError(f"step_size: got {step_size!r}; a number or a schedule is required")
+    return step_size
 
 
 def discount(problem: Problem) -> Row:
-    gamma = problem.mdp.discount
+    gamma, constant = problem.mdp.discount, problem.mdp.constant_discount
     statement = "the discount is a constant gamma < 1"
-    if isinstance(gamma, float):
-        return Row("discount", "Section 2", statement, HOLDS, f"gamma = {gamma:g}")
+    if constant is not None:
+        return Row("discount", "Section 2", statement, HOLDS, f"gamma = {constant:g}")
     return Row(
         "discount",
         "Section 2",
@@ -90,7 +102,7 @@ def features(problem: Problem) -> list[Row]:
         ("C~", "state-action", problem.xa_rows, joint),
     ):
         smallest, rank, size = _definiteness(weighted_gram(x, weight, x))
-        regular = rank == size
+        regular, excess = rank == size, "some" if rank is None else size - rank
         rows.append(
             Row(
                 f"2.{name}",
@@ -99,31 +111,40 @@ def features(problem: Problem) -> list[Row]:
                 HOLDS if regular else FAILS,
                 f"smallest eigenvalue {smallest:.4g}"
                 if regular
-                else f"singular: rank {rank} of {size}",
+                else "singular" + ("" if rank is None else f": rank {rank} of {size}"),
                 ""
                 if regular
-                else f"the {words} features are linearly dependent: drop {size - rank} of them "
+                else f"the {words} features are linearly dependent: drop {excess} of them "
                 "(least_norm_solution() gives the shortest fixed point)",
             )
         )
     return rows
 
 
-def _definiteness(C) -> tuple[float, int, int]:
-    """The smallest eigenvalue, the rank and the size of a positive semidefinite matrix."""
-    size = C.shape[0]
-    if not sparse.issparse(C):
-        eigenvalues = np.linalg.eigvalsh(C)
-        rank = int((eigenvalues > RANK_TOLERANCE * eigenvalues[-1]).sum())
-        return float(eigenvalues[0]), rank, size
-    from scipy.sparse.linalg import splu
+def _definiteness(C) -> tuple[float, int | None, int]:
+    """The smallest eigenvalue, the rank and the size of a positive semidefinite matrix.
 
-    # The pivots of a positive semidefinite matrix bound its rank; large ones are sparse.
+    The rank is that of the matrix with a unit diagonal: small features are not dependent. That of
+    a large sparse matrix is known only where it is full.
+    """
+    size, sizes = C.shape[0], column_sizes(C)
+    if not sparse.issparse(C):
+        eigenvalues = np.linalg.eigvalsh(C / sizes[:, None] / sizes)
+        rank = int((eigenvalues > RANK_TOLERANCE * eigenvalues[-1]).sum())
+        bound = float(eigenvalues[0] * sizes.min() ** 2) if rank == size else 0.0
+        return max(float(np.linalg.eigvalsh(C)[0]), bound), rank, size
+    from scipy.sparse.linalg import ArpackError, eigsh, splu
+
+    inverse = sparse.diags_array(1.0 / sizes)
     try:
-        pivots = np.abs(splu(sparse.csc_array(C), options={"SymmetricMode": True}).U.diagonal())
-    except RuntimeError:
-        return 0.0, size - 1, size
-    return float(pivots.min()), int((pivots > RANK_TOLERANCE * pivots.max()).sum()), size
+        pivots = splu(sparse.csc_array(inverse @ C @ inverse)).U.diagonal()
+        if np.abs(pivots).min() <= RANK_TOLERANCE:
+            return 0.0, None, size
+        start = np.ones(size)  # a fixed start: the same digits every time
+        smallest = eigsh(sparse.csc_array(C), 1, sigma=0.0, v0=start, return_eigenvectors=False)
+    except (RuntimeError, ArpackError):
+        return 0.0, None, size
+    return float(smallest[0]), size, size
 
 
 def policy_parameters(problem: Problem, policy, theta) -> Row:
@@ -223,7 +244,7 @@ def damping(damping) -> Row:
     if callable(damping):
         figure, remedy = "not the paper's Gamma", "the paper's Gamma, given by its C_0, decides it"
         return Row("damping", source, statement, OPEN, figure, remedy)
-    if not damping > 0:
+    if not (isinstance(damping, int | float) and damping > 0):
         raise ValueError(f"damping: got {damping}; C_0 must be positive")
     if np.isinf(damping):
         figure, remedy = "Gamma = 1: Gamma(d)|d| is unbounded", "give a finite damping C_0"
@@ -351,10 +372,17 @@ def mean_fields(problem: Problem, target: np.ndarray, ridge: float | None) -> li
 
 def expressed(problem: Problem, target: np.ndarray) -> list[Row]:
     """Section 5: whether the quantities of interest lie in the span of the features."""
-    emphasis_error, value_error = projection_errors(problem, target)
+    try:
+        emphasis_error, value_error = projection_errors(problem, target)
+    except ValueError as error:
+        why = (OPEN, str(error), "drop the features that depend on others")
+        return [
+            Row(f"span.{key}", "Section 5", f"the features express {key}_pi", *why) for key in "mq"
+        ]
     d, m = problem.stationary, oracle.emphasis(problem, target)
     q = oracle.action_values(problem, target)
-    norms = np.sqrt(d @ m**2), np.sqrt((d[:, None] * problem.behavior * q**2).sum())
+    joint = (d[:, None] * problem.behavior).ravel()
+    norms = weighted_norm(d, m), weighted_norm(joint, q.ravel())
     rows = []
     for key, words, error, norm in (
         ("m", "the features express m_pi", emphasis_error, norms[0]),

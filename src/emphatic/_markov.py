@@ -128,6 +128,13 @@ def _krylov(apply, rhs: np.ndarray, scale: float) -> np.ndarray | None:
     return y
 
 
+def _unit_radius() -> ValueError:
+    return ValueError(
+        "target: the discounted chain has spectral radius 1 to rounding (what leaves it is below "
+        "1e-16); it must be below 1"
+    )
+
+
 class Resolvent:
     r"""$(I - Q)^{-1}$ for a nonnegative matrix $Q$ of spectral radius below one.
 
@@ -162,16 +169,23 @@ class Resolvent:
             from scipy.sparse.linalg import splu
 
             size = self.matrix.shape[0]
-            factor = splu(
-                (sparse.eye_array(size, format="csr") - self.matrix).T.tocsc(),
-                permc_spec="MMD_AT_PLUS_A",
-                diag_pivot_thresh=0.0,
-                options={"SymmetricMode": True},
-            )
+            try:
+                factor = splu(
+                    (sparse.eye_array(size, format="csr") - self.matrix).T.tocsc(),
+                    permc_spec="MMD_AT_PLUS_A",
+                    diag_pivot_thresh=0.0,
+                    options={"SymmetricMode": True},
+                )
+            except RuntimeError:
+                raise _unit_radius() from None
             return lambda b, transposed: factor.solve(b, "T" if transposed else "N")
-        from scipy.linalg import lu_factor, lu_solve
+        from scipy.linalg import LinAlgWarning, lu_factor, lu_solve
 
-        lu = lu_factor((np.eye(len(self.matrix)) - self.matrix).T)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LinAlgWarning)
+            lu = lu_factor((np.eye(len(self.matrix)) - self.matrix).T)
+        if not lu[0].diagonal().all():
+            raise _unit_radius()
         return lambda b, transposed: lu_solve(lu, b, trans=int(transposed), check_finite=False)
 
 
@@ -180,16 +194,13 @@ def convergent_resolvent(matrix: Matrix) -> Resolvent | None:
 
     A witness decides: some y > 0 with Q y < y exists exactly then, and y = (I - Q)^{-1} 1 is one.
     """
-    from scipy.linalg import LinAlgWarning
-
     resolvent = Resolvent(matrix)
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore", LinAlgWarning)
+    with np.errstate(all="ignore"):
         y = np.ones(matrix.shape[0])
         for _ in range(5):  # a longer walk gives a witness that rounding cannot hide
             try:
                 y = resolvent.right(y)
-            except RuntimeError:  # SuperLU: the factor is exactly singular
+            except ValueError:  # the factor is exactly singular
                 return None
             if not (y > 0).all():
                 return None
@@ -232,7 +243,8 @@ def stationary(matrix: Matrix) -> Float[np.ndarray, " s"]:
 def _stationary_elimination(p: np.ndarray) -> np.ndarray:
     """Folds the last state into the others until one is left, then unfolds the law (in place)."""
     for k in range(len(p) - 1, 0, -1):
-        p[:k, k] /= p[k, :k].sum()
+        with np.errstate(all="ignore"):  # what underflows is refused by the caller
+            p[:k, k] /= p[k, :k].sum()
         p[:k, :k] += np.outer(p[:k, k], p[k, :k])
     visits = np.ones(len(p))
     for k in range(1, len(p)):

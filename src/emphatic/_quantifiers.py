@@ -21,7 +21,7 @@ from scipy import sparse
 
 from .agents.policies import Softmax
 from .mdp import policy_matrix, Problem
-from .oracle.systems import gem_system, gq2_system, RANK_TOLERANCE, weighted_gram
+from .oracle.systems import column_sizes, gem_system, gq2_system, RANK_TOLERANCE, weighted_gram
 
 MOST = 4096  # deterministic policies that are enumerated
 WORK = 2e7  # entries of matrices that are built at once
@@ -34,19 +34,24 @@ class Family:
     here: np.ndarray  # the policy itself
     reached: np.ndarray  # policies that some theta gives, or comes arbitrarily close to
     extreme: np.ndarray | None  # all deterministic policies, if they could be enumerated
-    scale: float  # the size of C, against which a small number is rounding
+    sizes: np.ndarray  # of the features, by which rows and columns are divided before a test
+    scale: float  # the size of C, divided likewise, against which a small number is rounding
 
     def holds_here(self, test) -> bool:
         """Whether `test(matrices, scale)` holds for the policy itself."""
-        return test(self.here, self.scale)
+        return self._test(test, self.here)
+
+    def _test(self, test, *matrices: np.ndarray) -> bool:
+        scaled = np.concatenate(matrices) / self.sizes[:, None] / self.sizes
+        return test(scaled, self.scale)
 
     def holds_everywhere(self, test) -> bool | None:
         """Whether the test holds for every theta; None if that stays open."""
-        if not test(np.concatenate([self.here, self.reached]), self.scale):
+        if not self._test(test, self.here, self.reached):
             return False
         if self.extreme is None:
             return None
-        return test(np.concatenate([self.here, self.extreme]), self.scale) or None
+        return self._test(test, self.here, self.extreme) or None
 
 
 def deterministic(problem: Problem) -> np.ndarray | None:
@@ -63,6 +68,8 @@ def sampled(policy: Softmax, num: int = 64) -> np.ndarray:
     size = policy.features.shape[-1]
     spread = max(policy.spread, 1e-12)
     thetas = np.random.default_rng(0).normal(size=(num, size)) / np.sqrt(size)
+    # What the actions share changes no policy, but would drown their differences in rounding.
+    policy = Softmax(policy.features - policy.features.mean(1, keepdims=True))
     with jax.enable_x64(True):
         return np.concatenate(
             [np.asarray(jax.vmap(policy)(scale / spread * thetas)) for scale in (1.0, 10.0, 100.0)]
@@ -103,11 +110,15 @@ def families(problem: Problem, target: np.ndarray, policy: Softmax | None) -> di
     size = problem.xa_rows.shape[1]
     k = problem.x.shape[1]
     C, C_actions = here["F"][:k, :k], here["F~"][:size, :size]
-    of_states, of_actions = float(np.linalg.norm(C, 2)), float(np.linalg.norm(C_actions, 2))
-    scale = {"A": of_states, "F": of_states, "A~": of_actions, "F~": of_actions}
+    about = {}
+    for name, gram in (("", C), ("~", C_actions)):
+        sizes = column_sizes(gram)
+        scale = float(np.linalg.norm(gram / sizes[:, None] / sizes, 2))
+        about |= {f"A{name}": (sizes, scale), f"F{name}": (np.tile(sizes, 2), scale)}
+    size = max(k, size)
     if policy is None or states * actions * size**2 > WORK:
         return {
-            name: Family(matrix[None], matrix[None], None, scale[name])
+            name: Family(matrix[None], matrix[None], None, *about[name])
             for name, matrix in here.items()
         }
 
@@ -122,7 +133,7 @@ def families(problem: Problem, target: np.ndarray, policy: Softmax | None) -> di
             matrix[None],
             build[name](reached),
             None if vertices is None else build[name](vertices),
-            scale[name],
+            *about[name],
         )
         for name, matrix in here.items()
     }

@@ -120,13 +120,15 @@ def certify(
     require_tolerance(tolerance)
     alpha, beta = assume.schedule(step_size), assume.schedule(actor_step_size)
 
+    damped = assume.damping(damping)
+
     rows = [assume.discount(problem), *assume.behavior(problem), *assume.features(problem)]
     rows.append(assume.policy_parameters(problem, policy, theta))
     rows.append(assume.ridge(ridge, fixed=policy is None))
     rows.append(assume.robbins_monro("alpha", "the critics'", "step_size", alpha))
     if policy is not None:
         rows.append(assume.robbins_monro("beta", "the actor's", "actor_step_size", beta))
-        rows += [assume.timescales(alpha, beta), assume.damping(damping)]
+        rows += [assume.timescales(alpha, beta), damped]
     rows.append(assume.condition(rows, fixed=policy is None))
     rows += assume.closeness(problem, probability, policy)
     rows += assume.mean_fields(problem, probability, ridge)

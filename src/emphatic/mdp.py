@@ -121,6 +121,14 @@ class MDP:
         mean = np.asarray(self._weighted(self.reward).sum(1))
         return checks.frozen(mean.reshape(self.num_states, self.num_actions))
 
+    @cached_property
+    def constant_discount(self) -> float | None:
+        r"""The constant $\gamma < 1$ that every possible outcome has, or None."""
+        data = self.kernel.data if self.is_sparse else self.kernel.ravel()
+        possible = self.outcome(self.discount)[data > 0]
+        low, high = float(possible.min()), float(possible.max())
+        return low if low == high < 1.0 else None
+
     @property
     def is_sparse(self) -> bool:
         """Whether the transition is a csr array."""
@@ -276,7 +284,13 @@ class Problem:
     @cached_property
     def stationary(self) -> Float[np.ndarray, " s"]:
         r"""The stationary law $d_\mu$ of the behaviour's chain, $d_\mu^\top P_\mu = d_\mu^\top$."""
-        return checks.frozen(_markov.stationary(policy_matrix(self.behavior) @ self.mdp.kernel))
+        law = _markov.stationary(policy_matrix(self.behavior) @ self.mdp.kernel)
+        if not (law > 0).all():  # NaN too
+            raise ValueError(
+                f"behavior: the stationary probability of state {(~(law > 0)).argmax()} is too "
+                "small for a number (below 1e-308); every state must be visited"
+            )
+        return checks.frozen(law)
 
     @cached_property
     def xa_rows(self) -> Matrix:

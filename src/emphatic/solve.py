@@ -9,7 +9,7 @@ from scipy import sparse
 
 from . import oracle
 from .mdp import Problem
-from .oracle.systems import require_ridge
+from .oracle.systems import require_ridge, weighted_norm
 
 NOISE = 1e-12  # the smallest d_mu(s) at which a division by it is believed
 LARGE = 20_000  # states above which what needs thousands of passes is left out
@@ -42,7 +42,7 @@ def _fixed_point(problem: Problem, system: oracle.LinearSystem, truth) -> FixedP
     slowest = None
     if not sparse.issparse(system.matrix) and len(solution) <= SPECTRUM:
         slowest = float(np.linalg.eigvals(system.matrix).real.min())
-    error = float(np.sqrt(weight @ (estimate - truth.ravel()) ** 2))
+    error = weighted_norm(weight, estimate - truth.ravel())
     return FixedPoint(solution, unique, error, slowest)
 
 

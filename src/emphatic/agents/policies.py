@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 
@@ -29,6 +30,11 @@ class Softmax:
         object.__setattr__(self, "features", features)
 
     def __call__(self, theta):
+        theta = jnp.asarray(theta)
+        if theta.shape != self.features.shape[2:]:
+            raise ValueError(
+                f"theta: got shape {theta.shape}; {self.features.shape[2:]} is required"
+            )
         return jax.nn.softmax(self.features @ theta, axis=1)
 
     @property

@@ -3,12 +3,13 @@
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
+from scipy import sparse
 
 from .. import _markov
 from .._markov import Matrix, Resolvent
 from ..mdp import policy_matrix, Problem
 from .chain import emphasis, target_chain, weighted_emphasis
-from .systems import RANK_TOLERANCE, weighted_gram
+from .systems import column_sizes, RANK_TOLERANCE, weighted_gram
 
 
 def _second_moment_matrix(problem: Problem, target: ArrayLike | None) -> Matrix:
@@ -37,8 +38,11 @@ def followon_variance(problem: Problem, target: ArrayLike | None = None) -> Floa
     With $B = \sum_a(\pi^2/\mu)\gamma^2p$ the second moment solves
 
     $$
-    d\,\mathbb E[M^2] = d\,i\,(2m_\pi - i) + B^\top(d\,\mathbb E[M^2]).
+    d\,\mathbb E[M^2] = d\,i\,(2m_\pi - i) + B^\top(d\,\mathbb E[M^2]),
     $$
+
+    and the variance $V$ therefore $dV = c + B^\top(dV)$ with $c(s') = \sum_{s,a}d\,\mu\,p\,
+    (\gamma\rho\,m_\pi(s) - (m_\pi - i)(s'))^2$, which is what is solved.
 
     It is infinite at every state that $B$ leads to from a strongly connected class of spectral
     radius at least 1 that interest leads to, and finite elsewhere.
@@ -57,10 +61,27 @@ def followon_variance(problem: Problem, target: ArrayLike | None = None) -> Floa
     variance[active[infinite]] = np.inf
     finite = active[~infinite]
     if len(finite):
-        moment = resolvent.left((d * i * (2.0 * m - i))[finite]) / d[finite]
-        # A trace that does not vary leaves a difference of equal numbers.
-        variance[finite] = np.maximum(moment - m[finite] ** 2, 0.0)
+        source = _new_variance(problem, problem.require_target(target), m)
+        variance[finite] = np.maximum(resolvent.left(source[finite]), 0.0) / d[finite]
     return variance
+
+
+def _new_variance(problem: Problem, target: np.ndarray, m: np.ndarray) -> np.ndarray:
+    r"""$\sum_{s,a} d\mu p\,(\gamma\rho\,m(s) - (m - i)(s'))^2$ at each $s'$: what one step adds.
+
+    A sum of squares: a trace that does not vary has variance 0, not a difference of equal numbers.
+    """
+    mdp, d = problem.mdp, problem.stationary
+    kernel = sparse.csr_array(mdp.kernel)
+    rows = np.repeat(np.arange(kernel.shape[0]), np.diff(kernel.indptr))
+    gamma = mdp.outcome(mdp.discount)
+    if not mdp.is_sparse:
+        gamma = gamma[mdp.kernel.ravel() != 0]
+    root = np.sqrt(problem.behavior)
+    carried = np.divide(target * m[:, None], root, out=np.zeros_like(root), where=root > 0).ravel()
+    change = gamma * carried[rows] - root.ravel()[rows] * (m - problem.interest)[kernel.indices]
+    weight = np.repeat(d, mdp.num_actions)[rows] * kernel.data
+    return np.bincount(kernel.indices, weight * change**2, minlength=len(d))
 
 
 def _explodes(B: Matrix) -> Bool[np.ndarray, " s"]:
@@ -88,12 +109,12 @@ def truncated_emphasis(
     - `problem`, `target`: The problem and the target policy.
     - `length`: The number of ratios $n$; 0 is the interest.
     """
-    if length < 0:
-        raise ValueError(f"length: got {length}; the number of ratios must be >= 0")
+    if length < 0 or length != int(length):
+        raise ValueError(f"length: got {length}; the number of ratios must be a whole number >= 0")
     backward = target_chain(problem, target).matrix.T
     d = problem.stationary
     total = source = d * problem.interest
-    for _ in range(length):
+    for _ in range(int(length)):
         total = source + backward @ total
     return total / d
 
@@ -110,6 +131,8 @@ def truncation_length(problem: Problem, target: ArrayLike | None = None) -> int 
     x = _markov.as_dense(problem.x)
     step = x - chain.matrix @ x
     total = weighted_emphasis(problem, target)
+    sizes = column_sizes(weighted_gram(x, total, x))
+    x, step = x / sizes, step / sizes
     limit = weighted_gram(x, total, step)
     eigenvalues = np.linalg.eigvalsh(limit + limit.T)
     if eigenvalues[0] <= RANK_TOLERANCE * np.abs(eigenvalues).max():

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from ..mdp import Problem
 from .chain import action_values, emphasis, stationary, weighted_emphasis
-from .systems import gem_system, gq2_system, projection
+from .systems import gem_system, gq2_system, projection, weighted_norm
 
 Policy = Callable[[Any], Any]
 
@@ -139,8 +139,7 @@ class BiasTerms:
 
 def _distance(problem: Problem, y: np.ndarray, weight: np.ndarray, actions: bool) -> float:
     flat = y.ravel()
-    residual = flat - projection(problem, actions) @ flat
-    return float(np.sqrt(weight.ravel() @ residual**2))
+    return weighted_norm(weight.ravel(), flat - projection(problem, actions) @ flat)
 
 
 def projection_errors(problem: Problem, target: ArrayLike | None) -> tuple[float, float]:
@@ -168,8 +167,8 @@ def bias_terms(problem: Problem, target: ArrayLike | None = None) -> BiasTerms:
         return float(np.sqrt(ratio.max() / ratio.min())) if ratio.min() > 0 else float("inf")
 
     def factor(kappa):
-        gamma = problem.mdp.discount
-        return (1.0 + gamma * kappa) / (1.0 - gamma) if isinstance(gamma, float) else None
+        gamma = problem.mdp.constant_discount
+        return None if gamma is None else (1.0 + gamma * kappa) / (1.0 - gamma)
 
     kappa, kappa_actions = condition(law, d), condition(law[:, None] * target, joint)
     return BiasTerms(

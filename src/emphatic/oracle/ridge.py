@@ -11,7 +11,14 @@ from scipy import sparse
 
 from ..mdp import Problem
 from .gradient import as_float64, Policy, resolve
-from .systems import DENSE, gem_system, gq2_system, LinearSystem, RANK_TOLERANCE
+from .systems import (
+    column_sizes,
+    DENSE,
+    gem_system,
+    gq2_system,
+    LinearSystem,
+    RANK_TOLERANCE,
+)
 
 PER_DECADE = 25  # ridges examined in each decade when a bias that is not monotone is bounded
 
@@ -32,11 +39,13 @@ class RidgePath:
                 f"{name}: got {size} features; the cost of the ridge is known for at most {DENSE}"
             )
         C, A = system.matrix[:size, :size], system.matrix[:size, size:]
-        if np.linalg.matrix_rank(C, rtol=RANK_TOLERANCE, hermitian=True) < size:
+        sizes, matrix_rank = column_sizes(C), np.linalg.matrix_rank
+        if matrix_rank(C / sizes[:, None] / sizes, rtol=RANK_TOLERANCE, hermitian=True) < size:
             raise ValueError(f"{name}: the features are linearly dependent (C is singular)")
         lower = np.linalg.cholesky(C)
         U, self.sigma, Vt = np.linalg.svd(np.linalg.solve(lower, A))
-        if self.sigma[-1] <= RANK_TOLERANCE * np.linalg.norm(lower, 2):
+        scaled = np.linalg.svd(np.linalg.solve(lower, A / sizes), compute_uv=False)
+        if scaled[-1] <= RANK_TOLERANCE:
             raise ValueError(f"{name}: A is singular, so that there is no limit without a ridge")
         self.V = Vt.T
         self.source = U.T @ np.linalg.solve(lower, system.vector[:size])

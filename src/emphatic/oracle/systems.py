@@ -1,6 +1,7 @@
 """Mean fields of the linear learners: E[d_{t+1} - d_t] = alpha (vector - matrix d)."""
 
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 from jaxtyping import Float
@@ -24,6 +25,21 @@ def weighted_gram(left, weight: np.ndarray, right):
     return product
 
 
+def column_sizes(C) -> np.ndarray:
+    """The sizes of the features behind a Gram matrix (1 for a feature that is 0 everywhere).
+
+    A rank is decided after division by them: rare states and small features are not dependent.
+    """
+    sizes = np.sqrt(np.maximum(C.diagonal(), 0.0))
+    return np.where(sizes > 0, sizes, 1.0)
+
+
+def weighted_norm(weight: np.ndarray, y: np.ndarray) -> float:
+    r"""$\sqrt{\sum_s w(s)y(s)^2}$, without overflow."""
+    largest = float(np.abs(y).max(initial=0.0))
+    return largest * float(np.sqrt(weight @ (y / largest) ** 2)) if largest > 0 else 0.0
+
+
 @dataclass(frozen=True, eq=False)
 class LinearSystem:
     r"""A mean field $d \mapsto h - Gd$: what a linear learner does on average.
@@ -32,13 +48,14 @@ class LinearSystem:
 
     - `matrix`: $G$, dense, or csr where thousands of sparse features make it large.
     - `vector`: $h$.
-    - `scale`: The size of the terms whose difference the matrix is: a singular value below 1e-12 of
-      it is rounding.
+    - `sizes`: The size of each unknown's feature: the rank is that of $G_{jk}/(c_jc_k)$, where a
+      singular value below 1e-12 is rounding. By default 1 for all, and the rank is relative to the
+      largest singular value.
     """
 
     matrix: Matrix
     vector: np.ndarray
-    scale: float = 0.0
+    sizes: np.ndarray | None = None
 
     def drift(self, d: ArrayLike) -> Float[np.ndarray, " n"]:
         r"""The mean direction $h - Gd$ at $d$."""
@@ -46,8 +63,8 @@ class LinearSystem:
 
     def rank(self) -> int:
         """The numerical rank of the matrix (relative tolerance 1e-12)."""
-        sigma = np.linalg.svd(self._dense("rank"), compute_uv=False)
-        return int((sigma > RANK_TOLERANCE * max(sigma[0], self.scale)).sum())
+        sigma = np.linalg.svd(self._scaled(self._dense("rank")), compute_uv=False)
+        return int((sigma > RANK_TOLERANCE * max(sigma[0], self._least())).sum())
 
     def solution(self) -> Float[np.ndarray, " n"]:
         r"""The fixed point $G^{-1}h$; a `ValueError` if $G$ is singular."""
@@ -60,22 +77,38 @@ class LinearSystem:
             from scipy.sparse.linalg import splu
 
             try:
-                factor = splu(sparse.csc_array(self.matrix))
+                factor = splu(sparse.csc_array(self._scaled(self.matrix)))
             except RuntimeError:
                 raise singular from None
             pivots = np.abs(factor.U.diagonal())
-            if pivots.min() <= RANK_TOLERANCE * max(pivots.max(), self.scale):
+            if pivots.min() <= RANK_TOLERANCE * max(pivots.max(), self._least()):
                 raise singular
-            return factor.solve(self.vector)
+            return self._unscaled(factor.solve)
         if self.rank() < size:
             raise singular
-        return np.linalg.solve(self.matrix, self.vector)
+        matrix = self._scaled(self.matrix)
+        return self._unscaled(lambda vector: np.linalg.solve(matrix, vector))
 
     def least_norm_solution(self) -> Float[np.ndarray, " n"]:
         r"""The shortest $d$ among those that minimise $\|h - Gd\|$, namely $G^+h$."""
         U, sigma, Vt = np.linalg.svd(self._dense("least_norm_solution"))
-        rank = int((sigma > RANK_TOLERANCE * max(sigma[0], self.scale)).sum())
+        rank = min(self.rank(), int((sigma > np.finfo(float).eps * sigma[0]).sum()))
         return Vt[:rank].T @ (U[:, :rank].T @ self.vector / sigma[:rank])
+
+    def _scaled(self, matrix: Matrix) -> Matrix:
+        if self.sizes is None:
+            return matrix
+        if sparse.issparse(matrix):
+            inverse = sparse.diags_array(1.0 / self.sizes)
+            return inverse @ matrix @ inverse
+        return matrix / self.sizes[:, None] / self.sizes
+
+    def _unscaled(self, solve) -> np.ndarray:
+        sizes = 1.0 if self.sizes is None else self.sizes
+        return solve(self.vector / sizes) / sizes
+
+    def _least(self) -> float:
+        return 0.0 if self.sizes is None else 1.0
 
     def _dense(self, need: str) -> np.ndarray:
         if sparse.issparse(self.matrix):
@@ -86,15 +119,16 @@ class LinearSystem:
         return self.matrix
 
 
-def _stack(blocks, vectors) -> LinearSystem:
+def _stack(blocks, vectors, sizes) -> LinearSystem:
+    vector, sizes = np.concatenate(vectors), np.concatenate(sizes)
     if any(sparse.issparse(block) for row in blocks for block in row):
-        return LinearSystem(sparse.csr_array(sparse.block_array(blocks)), np.concatenate(vectors))
-    return LinearSystem(np.block(blocks), np.concatenate(vectors))
+        return LinearSystem(sparse.csr_array(sparse.block_array(blocks)), vector, sizes)
+    return LinearSystem(np.block(blocks), vector, sizes)
 
 
 def require_ridge(ridge: float) -> None:
     """A `ValueError` unless the ridge is a finite number >= 0."""
-    if not (np.isfinite(ridge) and ridge >= 0):
+    if not (isinstance(ridge, Real) and np.isfinite(ridge) and ridge >= 0):
         raise ValueError(f"ridge: got {ridge}; it must be a finite number >= 0")
 
 
@@ -103,7 +137,9 @@ def _gradient_system(C, A, b, ridge: float) -> LinearSystem:
     require_ridge(ridge)
     size = C.shape[0]
     eye = sparse.eye_array(size, format="csr") if sparse.issparse(C) else np.eye(size)
-    return _stack([[C, A], [-A.T, ridge * eye]], [b, np.zeros(size)])
+    sizes = column_sizes(C)
+    regularised = np.sqrt(sizes**2 + ridge)
+    return _stack([[C, A], [-A.T, ridge * eye]], [b, np.zeros(size)], [sizes, regularised])
 
 
 def _state_blocks(problem: Problem, target: ArrayLike | None, weight: np.ndarray):
@@ -180,7 +216,7 @@ def tdc_system(problem: Problem, target: ArrayLike | None = None) -> LinearSyste
     $$
     """
     C, A, b = _state_blocks(problem, target, problem.stationary)
-    return _stack([[C, A], [C - A.T, A]], [b, b])
+    return _stack([[C, A], [C - A.T, A]], [b, b], [column_sizes(C)] * 2)
 
 
 def etd_system(
@@ -204,8 +240,9 @@ def etd_system(
             f"emphasis: got shape {weight.shape}; {problem.interest.shape} finite numbers are "
             "required"
         )
-    C, A, b = _state_blocks(problem, target, problem.stationary * weight)
-    return LinearSystem(A, b, scale=float(abs(C).max()))
+    weight = problem.stationary * weight
+    _, A, b = _state_blocks(problem, target, weight)
+    return LinearSystem(A, b, column_sizes(weighted_gram(problem.x, np.abs(weight), problem.x)))
 
 
 def td_system(problem: Problem, target: ArrayLike | None = None) -> LinearSystem:
@@ -222,7 +259,7 @@ def reverse_td_system(problem: Problem, target: ArrayLike | None = None) -> Line
     d = problem.stationary
     C, forward, _ = _state_blocks(problem, target, d)
     b = problem.x.T @ (d * problem.interest)
-    return LinearSystem(forward.T, b, scale=float(abs(C).max()))
+    return LinearSystem(forward.T, b, column_sizes(C))
 
 
 def projection(problem: Problem, actions: bool = False):
@@ -247,8 +284,19 @@ def projection(problem: Problem, actions: bool = False):
     x = problem.xa_rows if actions else problem.x
     weight = (d[:, None] * problem.behavior).ravel() if actions else d
     C = weighted_gram(x, weight, x)
+    inverse = sparse.diags_array(1.0 / column_sizes(C))
+    x, C = x @ inverse, inverse @ C @ inverse
     if sparse.issparse(C):
-        invert = splu(sparse.csc_array(C)).solve
+        try:
+            factor = splu(sparse.csc_array(C))
+        except RuntimeError:
+            factor = None
+        if factor is None or np.abs(factor.U.diagonal()).min() <= RANK_TOLERANCE:
+            raise ValueError(
+                f"{'xa' if actions else 'x'}: {C.shape[0]} features are linearly dependent, and "
+                "too many for a pseudo-inverse; drop some"
+            )
+        invert = factor.solve
     else:
         invert = np.linalg.pinv(C, rcond=RANK_TOLERANCE, hermitian=True).__matmul__
     size = len(weight)

@@ -1,0 +1,118 @@
+"""All exact quantities at once: each is that of the oracle, at the target that was given."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from emphatic import _show, oracle, problems
+from emphatic.solve import solve
+
+from .strategies import build
+
+TRUTH = {
+    "gem_system": "emphasis",
+    "gq2_system": "action_values",
+    "gtd2_system": "values",
+    "tdc_system": "values",
+    "etd_system": "values",
+    "td_system": "values",
+    "reverse_td_system": "emphasis",
+}
+
+
+def _other_target(seed=3):
+    problem, target = build((5, 3, 2, 4), seed, False)
+    return dataclasses.replace(problem, target=problem.behavior), target
+
+
+def test_every_quantity_is_that_of_the_target_given():
+    problem, target = _other_target()
+    exact, _ = solve(problem, target, ridge=0.3)
+    for name, value in exact.items():
+        if name in TRUTH:
+            continue
+        answer = getattr(oracle, name)
+        expected = answer(problem) if name == "stationary" else answer(problem, target)
+        if name == "contraction":
+            expected, value = expected.modulus, value.modulus
+            assert expected != oracle.contraction(problem).modulus
+        np.testing.assert_array_equal(value, expected)
+    assert {"followon_radius", "truncation_length"} < set(exact)
+
+
+def test_truncation_length_is_that_of_the_target_given():
+    problem = problems.two_state()
+    on_policy = dataclasses.replace(problem, target=problem.behavior)
+    found = solve(on_policy, problem.target)[0]["truncation_length"]
+    assert found == oracle.truncation_length(problem) != oracle.truncation_length(on_policy)
+
+
+@pytest.mark.parametrize("name", TRUTH)
+def test_each_learner_is_measured_against_what_it_learns(name):
+    problem, target = _other_target()
+    ridge = (0.3,) if name in ("gem_system", "gq2_system") else ()
+    point = solve(problem, target, ridge=0.3)[0][name]
+    system = getattr(oracle, name)(problem, target, *ridge)
+    np.testing.assert_allclose(point.solution, system.solution())
+    truth = getattr(oracle, TRUTH[name])(problem, target)
+    features = problem.xa if truth.ndim == 2 else problem.x
+    d = problem.stationary
+    weight = d[:, None] * problem.behavior if truth.ndim == 2 else d
+    residual = features @ point.solution[-features.shape[-1] :] - truth
+    np.testing.assert_allclose(point.error, np.sqrt((weight * residual**2).sum()))
+    np.testing.assert_allclose(point.slowest, np.linalg.eigvals(system.matrix).real.min())
+    assert point.unique
+
+
+def test_huge_rewards_do_not_overflow():
+    problem = problems.baird("aliased")
+    mdp = dataclasses.replace(problem.mdp, reward=1e200 * problem.mdp.reward)
+    small, huge = (solve(p)[0] for p in (problem, dataclasses.replace(problem, mdp=mdp)))
+    scaled = huge["gq2_system"].solution / 1e200
+    np.testing.assert_allclose(scaled, small["gq2_system"].solution, atol=1e-9)
+    assert np.isfinite(huge["gtd2_system"].error)
+
+
+# How it is printed
+
+
+def test_every_column_of_the_table_is_what_its_title_says(capsys):
+    problem, target = build((3, 2, 2, 2), 1, False)
+    exact, notes = solve(problem, target)
+    exact["followon_variance"] = np.array([4.0, 9.0, np.inf])
+    _show.show_solution("a title", problem, exact, notes)
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    rows = {line[0]: line[1:] for line in lines if line and line[0] in "012"}
+    q = exact["action_values"]
+    for s, deviation in enumerate(("2", "3", "inf")):
+        expected = [exact["stationary"][s], exact["emphasis"][s], None]
+        expected += [exact["density_ratio"][s], exact["values"][s], q[s, 0], q[s, 1]]
+        words = [deviation if y is None else _show.number(float(y)) for y in expected]
+        assert rows[str(s)] == words
+
+
+def test_summaries_weigh_states_by_the_behaviour(capsys):
+    problem = problems.grid(10, 9)
+    exact, notes = solve(problem)
+    _show.show_solution("grid", problem, exact, notes)
+    lines = capsys.readouterr().out.splitlines()
+    line = next(x for x in lines if x.strip().startswith("mean under d"))
+    mean = problem.stationary @ exact["emphasis"]
+    assert line.split()[4] == _show.number(float(mean))
+
+
+def test_only_what_is_rounding_is_printed_as_zero(capsys):
+    problem, target = _other_target()
+    exact, notes = solve(problem, target)
+    exact["td_system"] = dataclasses.replace(exact["td_system"], error=0.05)
+    exact["etd_system"] = dataclasses.replace(exact["etd_system"], error=1e-12)
+    _show.show_solution("", problem, exact, notes)
+    out = capsys.readouterr().out
+    learners = {x.split()[0]: x.split() for x in out.splitlines() if x.strip()}
+    assert learners["TD(0)"][2] == "0.05"
+    assert learners["ETD(0)"][2] == "0"
+
+
+def test_json_keeps_the_sign_of_infinity():
+    assert _show.plain([np.inf, -np.inf, np.nan, 1.5]) == ["inf", "-inf", None, 1.5]
