@@ -49,7 +49,7 @@ def exact(make: Callable[[], Problem]) -> dict[str, float]:
     mdp, i = problem.mdp, problem.interest
     average = policy_matrix(problem.target)
     gP = average @ mdp.discounted()
-    P_mu = policy_matrix(problem.behavior) @ mdp.kernel
+    P_mu = mdp.chain(problem.behavior)
     r = average @ mdp.mean_reward.ravel()
     weighted = d * m
     return {
@@ -85,7 +85,7 @@ def dense(side: int) -> dict[str, float]:
     mdp, states = problem.mdp, problem.mdp.num_states
     average = policy_matrix(problem.target)
     gP = (average @ mdp.discounted()).toarray()
-    P_mu = (policy_matrix(problem.behavior) @ mdp.kernel).toarray()
+    P_mu = mdp.chain(problem.behavior).toarray()
     r = average @ mdp.mean_reward.ravel()
     start = time.perf_counter()
     pinned = P_mu.T - np.eye(states)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from emphatic import (
-    _assumptions,
     _quantifiers,
+    _settings,
     _show,
     certify,
     MDP,
@@ -552,9 +552,9 @@ def test_arguments_of_the_wrong_kind_are_refused(arguments, message):
 
 def test_numbers_of_any_kind_are_step_sizes_and_lists_are_thetas():
     problem = problems.baird("one-hot")
-    assert isinstance(_assumptions.schedule(np.float32(0.1)), schedules.Polynomial)
+    assert isinstance(_settings.schedule(np.float32(0.1)), schedules.Polynomial)
     with pytest.raises(ValueError, match=r"step_size: got '0\.1/t'"):
-        _assumptions.schedule("0.1/t")
+        _settings.schedule("0.1/t")
     policy = Softmax(np.ones((7, 2, 3)))
     lists, arrays = (oracle.ridge_cost(problem, policy, 1e-3, t) for t in ([0, 0, 0], np.zeros(3)))
     assert lists == arrays
@@ -564,6 +564,7 @@ def test_the_printed_ridge_cost_is_that_of_the_certificate(capsys):
     certificate = certify(problems.baird("zero-hot", 0.3), ridge=1e-4, tolerance=0.1)
     _show.show_certificate("", certificate)
     out, cost = " ".join(capsys.readouterr().out.split()), certificate.ridge_cost
+    assert cost is not None
     n = _show.number
     for words in (
         f"|w*(eta) - w*(0)| = {n(cost.emphasis_distance)} of {n(cost.emphasis_norm)}",

@@ -1,8 +1,6 @@
 """The paper's assumptions, each as a row: what it says, whether it holds, and the figure."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Real
 from typing import Literal
 
 import jax
@@ -11,22 +9,19 @@ from scipy import sparse
 
 from . import _markov, _quantifiers, oracle
 from .agents.policies import Softmax
-from .mdp import policy_matrix, Problem
+from .mdp import Problem
 from .oracle.gradient import as_float64, projection_errors
 from .oracle.systems import (
     column_sizes,
     LinearSystem,
     RANK_TOLERANCE,
-    require_ridge,
     weighted_gram,
     weighted_norm,
 )
-from .schedules import Polynomial
 
 Verdict = Literal["holds", "fails", "cannot be decided"]
 HOLDS, FAILS, OPEN = "holds", "fails", "cannot be decided"
 EXPRESSED = 1e-9  # relative distance below which features express a function
-SPECTRUM = 600  # unknowns up to which eigenvalues are computed
 
 
 @dataclass(frozen=True)
@@ -47,14 +42,6 @@ class Row:
     """What to change if it fails, or what would decide it."""
 
 
-def schedule(step_size) -> Polynomial | Callable | None:
-    if isinstance(step_size, Real):
-        return Polynomial(float(step_size))
-    if step_size is not None and not callable(step_size):
-        raise ValueError(f"step_size: got {step_size!r}; a number or a schedule is required")
-    return step_size
-
-
 def discount(problem: Problem) -> Row:
     gamma, constant = problem.mdp.discount, problem.mdp.constant_discount
     statement = "the discount is a constant gamma < 1"
@@ -71,9 +58,9 @@ def discount(problem: Problem) -> Row:
 
 
 def behavior(problem: Problem) -> list[Row]:
-    chain = policy_matrix(problem.behavior) @ problem.mdp.kernel
+    chain = problem.mdp.chain(problem.behavior)
     figure = f"irreducible, period {_markov.period(chain)}"
-    if chain.shape[0] <= SPECTRUM:
+    if chain.shape[0] <= _markov.DENSE:
         moduli = np.sort(np.abs(np.linalg.eigvals(_markov.as_dense(chain))))
         second = moduli[-2] if len(moduli) > 1 and moduli[-2] > RANK_TOLERANCE else 0.0
         figure += f", second eigenvalue modulus {second:.4g} (mixing)"
@@ -95,7 +82,7 @@ def behavior(problem: Problem) -> list[Row]:
 
 def features(problem: Problem) -> list[Row]:
     d = problem.stationary
-    joint = (d[:, None] * problem.behavior).ravel()
+    joint = problem.stationary_actions.ravel()
     rows = []
     for name, words, x, weight in (
         ("C", "state", problem.x, d),
@@ -191,89 +178,6 @@ def policy_parameters(problem: Problem, policy, theta) -> Row:
     )
 
 
-def ridge(ridge: float | None, fixed: bool) -> Row:
-    statement = "the ridge eta is positive"
-    if ridge is None:
-        return Row("ridge", "Section 3", statement, OPEN, "not given", "give ridge")
-    require_ridge(ridge)
-    if ridge > 0:
-        return Row("ridge", "Section 3", statement, HOLDS, f"eta = {ridge:g}")
-    remedy = "make eta positive" + (
-        "" if fixed else "; with eta = 0 and a changing policy convergence is an open problem"
-    )
-    return Row("ridge", "Section 3", statement, FAILS, "eta = 0", remedy)
-
-
-def robbins_monro(key: str, whose: str, argument: str, schedule) -> Row:
-    source, statement = "Sections 3, 4", f"{whose} step sizes satisfy Robbins-Monro"
-    if schedule is None:
-        return Row(key, source, statement, OPEN, "not given", f"give {argument}")
-    if not isinstance(schedule, Polynomial):
-        figure = "not a polynomial schedule"
-        return Row(key, source, statement, OPEN, figure, "a polynomial schedule decides it")
-    power = schedule.power
-    if schedule.robbins_monro:
-        return Row(key, source, statement, HOLDS, f"{schedule}: 1/2 < {power:g} <= 1")
-    why = "the sum is finite: power > 1" if power > 1 else "the squares do not sum: power <= 1/2"
-    remedy = "let the step size decay like t^-p with 1/2 < p <= 1"
-    return Row(key, source, statement, FAILS, f"{schedule}: {why}", remedy)
-
-
-def timescales(alpha, beta) -> Row:
-    source, statement = "Section 4", "the actor is slower: the sum of (beta/alpha)^d is finite"
-    if alpha is None or beta is None:
-        figure, remedy = "not given", "give step_size and actor_step_size"
-        return Row("timescales", source, statement, OPEN, figure, remedy)
-    if not (isinstance(alpha, Polynomial) and isinstance(beta, Polynomial)):
-        figure, remedy = "not polynomial schedules", "polynomial schedules decide it"
-        return Row("timescales", source, statement, OPEN, figure, remedy)
-    if beta.slower_than(alpha):
-        figure = (
-            f"powers {beta.power:g} > {alpha.power:g}: any d > {1 / (beta.power - alpha.power):.3g}"
-        )
-        return Row("timescales", source, statement, HOLDS, figure)
-    figure = f"powers {beta.power:g} <= {alpha.power:g}"
-    remedy = "let the actor's step sizes decay faster than the critics'"
-    return Row("timescales", source, statement, FAILS, figure, remedy)
-
-
-def damping(damping) -> Row:
-    source, statement = "Section 4", "the dampings Gamma_1, Gamma_2 bound the actor's step"
-    if damping is None:
-        return Row("damping", source, statement, OPEN, "not given", "give damping, the paper's C_0")
-    if callable(damping):
-        figure, remedy = "not the paper's Gamma", "the paper's Gamma, given by its C_0, decides it"
-        return Row("damping", source, statement, OPEN, figure, remedy)
-    if not (isinstance(damping, int | float) and damping > 0):
-        raise ValueError(f"damping: got {damping}; C_0 must be positive")
-    if np.isinf(damping):
-        figure, remedy = "Gamma = 1: Gamma(d)|d| is unbounded", "give a finite damping C_0"
-        return Row("damping", source, statement, FAILS, figure, remedy)
-    figure = f"0 < Gamma <= 1, sup Gamma(d)|d| = {1 + damping:g}, Lipschitz"
-    return Row("damping", source, statement, HOLDS, figure)
-
-
-def condition(rows: list[Row], fixed: bool) -> Row:
-    source, statement = "Condition 1", "theta changes slowly"
-    if fixed:
-        return Row("condition", source, statement, HOLDS, "the target is fixed")
-    needs = [row for row in rows if row.key in ("1.positive", "3", "beta", "timescales", "damping")]
-    bad = [row for row in needs if row.verdict != HOLDS]
-    if not bad:
-        figure = "the dampings, Assumption 3 and the step sizes give it"
-        return Row("condition", source, statement, HOLDS, figure)
-    verdict = FAILS if any(row.verdict == FAILS for row in bad) else OPEN
-    remedy = "; ".join(row.remedy for row in bad)
-    return Row(
-        "condition",
-        source,
-        statement,
-        verdict,
-        "needs: " + "; ".join(r.statement for r in bad),
-        remedy,
-    )
-
-
 def closeness(problem: Problem, target: np.ndarray, policy) -> list[Row]:
     """Assumption 4: at a fixed target, for every theta of a softmax, or at this theta."""
     softmax = policy if isinstance(policy, Softmax) else None
@@ -334,7 +238,7 @@ def _target_chain(problem: Problem, target: np.ndarray, policy) -> Row:
     if isinstance(policy, Softmax):
         figure = "a softmax takes every action: irreducible for every theta"
         return Row("4c", source, statement, HOLDS, figure)
-    chain = policy_matrix(target) @ problem.mdp.kernel
+    chain = problem.mdp.chain(target)
     num_classes = int(_markov.strong_classes(chain).max()) + 1
     if num_classes > 1:
         remedy = "give every action of the target a positive probability"
@@ -361,9 +265,8 @@ def mean_fields(problem: Problem, target: np.ndarray, ridge: float | None) -> li
         smallest, rank, _ = _definiteness(system.matrix[:size, :size])
         definite = rank == size and ridge > 0
         figure = f"d'Gd >= {max(min(smallest, ridge), 0.0) if rank == size else 0.0:.4g} |d|^2"
-        if not sparse.issparse(system.matrix) and len(system.vector) <= SPECTRUM:
-            slowest = np.linalg.eigvals(system.matrix).real.min()
-            slowest = slowest if abs(slowest) > RANK_TOLERANCE else 0.0
+        slowest = system.slowest_mode()
+        if slowest is not None:
             figure += f", slowest mode Re(lambda) = {slowest:.4g}"
         remedy = "" if definite else "it needs a nonsingular C and eta > 0"
         rows.append(Row(key, source, statement, HOLDS if definite else FAILS, figure, remedy))
@@ -381,7 +284,7 @@ def expressed(problem: Problem, target: np.ndarray) -> list[Row]:
         ]
     d, m = problem.stationary, oracle.emphasis(problem, target)
     q = oracle.action_values(problem, target)
-    joint = (d[:, None] * problem.behavior).ravel()
+    joint = problem.stationary_actions.ravel()
     norms = weighted_norm(d, m), weighted_norm(joint, q.ravel())
     rows = []
     for key, words, error, norm in (

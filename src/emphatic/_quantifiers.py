@@ -86,7 +86,7 @@ def is_complete(policy: Softmax) -> bool:
 def matrices(problem: Problem, target: np.ndarray) -> dict[str, np.ndarray]:
     """A, A~, F and F~ of Section 3 and Assumption 4 at one target."""
     d, average = problem.stationary, policy_matrix(target)
-    joint = (d[:, None] * problem.behavior).ravel()
+    joint = problem.stationary_actions.ravel()
     x, xa = problem.x, problem.xa_rows
     kernel = problem.mdp.kernel
     C, C_actions = weighted_gram(x, d, x), weighted_gram(xa, joint, xa)
@@ -143,7 +143,7 @@ def _builders(problem: Problem) -> dict[str, Callable[[np.ndarray], np.ndarray]]
     """The same matrices for many policies at once, as sums of what each (s, a) contributes."""
     x, xa = problem.dense_features
     mdp, d = problem.mdp, problem.stationary
-    joint = d[:, None] * problem.behavior
+    joint = problem.stationary_actions
     C = np.einsum("s,sj,sk->jk", d, x, x)
     C_actions = np.einsum("sa,saj,sak->jk", joint, xa, xa)
     flat = (joint[..., None] * xa).reshape(-1, xa.shape[-1])

@@ -9,18 +9,10 @@ import numpy as np
 
 from .certify import Certificate
 from .mdp import Problem
-from .solve import FixedPoint
+from .solve import FixedPoint, LEARNERS
 
 MOST_ROWS = 64  # states that are listed one by one
-LEARNERS = {
-    "gem_system": ("GEM", "m"),
-    "gq2_system": ("GQ2", "q"),
-    "gtd2_system": ("GTD2", "v"),
-    "tdc_system": ("TDC", "v"),
-    "etd_system": ("ETD(0)", "v"),
-    "td_system": ("TD(0)", "v"),
-    "reverse_td_system": ("reversed TD(0)", "m"),
-}
+LETTERS = {"emphasis": "m", "values": "v", "action_values": "q"}
 COLORS = {"holds": "green", "fails": "red", "cannot be decided": "yellow"}
 
 
@@ -154,16 +146,14 @@ def show_solution(title: str, problem: Problem, exact: dict[str, Any], notes: li
 
     left = ["learner"]
     cells = {"learns": [], "error of limit": [], "slowest mode": [], "remark": []}
-    for name, (learner, letter) in LEARNERS.items():
+    for name, (learner, truth) in LEARNERS.items():
         if name in exact:
             point: FixedPoint = exact[name]
             remark = "" if point.unique else "singular: least norm"
-            if point.slowest is not None and point.slowest < -1e-12:
+            if point.slowest is not None and point.slowest < 0:
                 remark = "diverges" + (f"; {remark}" if remark else "")
-            slowest = point.slowest
-            slowest = 0.0 if slowest is not None and abs(slowest) < 1e-12 else slowest
             left.append(learner)
-            row = (letter, number(_tidy(point.error)), number(slowest), remark)
+            row = (LETTERS[truth], number(_tidy(point.error)), number(point.slowest), remark)
             for column, cell in zip(cells.values(), row, strict=True):
                 column.append(cell)
     if not any(cells["remark"]):

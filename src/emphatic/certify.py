@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _assumptions as assume
+from . import _settings as settings
 from . import oracle
 from ._assumptions import HOLDS
 from ._assumptions import Row as Row
@@ -118,18 +119,18 @@ def certify(
             raise ValueError(f"theta: got shape {np.shape(theta)}; {size} is required")
     policy, probability = resolve(problem, target, theta)
     require_tolerance(tolerance)
-    alpha, beta = assume.schedule(step_size), assume.schedule(actor_step_size)
+    alpha, beta = settings.schedule(step_size), settings.schedule(actor_step_size)
 
-    damped = assume.damping(damping)
+    damped = settings.damping(damping)
 
     rows = [assume.discount(problem), *assume.behavior(problem), *assume.features(problem)]
     rows.append(assume.policy_parameters(problem, policy, theta))
-    rows.append(assume.ridge(ridge, fixed=policy is None))
-    rows.append(assume.robbins_monro("alpha", "the critics'", "step_size", alpha))
+    rows.append(settings.ridge(ridge, fixed=policy is None))
+    rows.append(settings.robbins_monro("alpha", "the critics'", "step_size", alpha))
     if policy is not None:
-        rows.append(assume.robbins_monro("beta", "the actor's", "actor_step_size", beta))
-        rows += [assume.timescales(alpha, beta), damped]
-    rows.append(assume.condition(rows, fixed=policy is None))
+        rows.append(settings.robbins_monro("beta", "the actor's", "actor_step_size", beta))
+        rows += [settings.timescales(alpha, beta), damped]
+    rows.append(settings.condition(rows, fixed=policy is None))
     rows += assume.closeness(problem, probability, policy)
     rows += assume.mean_fields(problem, probability, ridge)
     rows += assume.expressed(problem, probability)

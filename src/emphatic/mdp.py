@@ -115,6 +115,10 @@ class MDP:
         r"""$p(s'|s,a)\,\gamma(s,a,s')^n$ as an (s*a, s) matrix, $n$ the power."""
         return self._weighted(self.discount**power)
 
+    def chain(self, policy: Float[np.ndarray, "s a"]) -> Matrix:
+        r"""The chain of a policy, $P_\pi(s,s') = \sum_a\pi(a|s)p(s'|s,a)$."""
+        return policy_matrix(policy) @ self.kernel
+
     @cached_property
     def mean_reward(self) -> Float[np.ndarray, "s a"]:
         r"""$\tilde r(s,a) = \sum_{s'} p(s'|s,a)\,r(s,a,s')$."""
@@ -227,7 +231,7 @@ class Problem:
         return features
 
     def _require_irreducible(self) -> None:
-        chain = policy_matrix(self.behavior) @ self.mdp.kernel
+        chain = self.mdp.chain(self.behavior)
         classes = _markov.strong_classes(chain)
         if classes.max() == 0:
             return
@@ -269,7 +273,7 @@ class Problem:
         """Every state must lead to a transition that discounts: the radius is then below one."""
         mdp, average = self.mdp, policy_matrix(target)
         lost = average @ np.asarray(mdp._weighted(1.0 - np.asarray(mdp.discount)).sum(1))
-        chain = average @ mdp.kernel
+        chain = mdp.chain(target)
         trapped = ~_markov.reachable(chain.T, lost > 0)
         if trapped.any():
             classes = _markov.strong_classes(chain)
@@ -284,13 +288,18 @@ class Problem:
     @cached_property
     def stationary(self) -> Float[np.ndarray, " s"]:
         r"""The stationary law $d_\mu$ of the behaviour's chain, $d_\mu^\top P_\mu = d_\mu^\top$."""
-        law = _markov.stationary(policy_matrix(self.behavior) @ self.mdp.kernel)
+        law = _markov.stationary(self.mdp.chain(self.behavior))
         if not (law > 0).all():  # NaN too
             raise ValueError(
                 f"behavior: the stationary probability of state {(~(law > 0)).argmax()} is too "
                 "small for a number (below 1e-308); every state must be visited"
             )
         return checks.frozen(law)
+
+    @cached_property
+    def stationary_actions(self) -> Float[np.ndarray, "s a"]:
+        r"""The stationary law of states and actions, $\tilde d_\mu(s,a) = d_\mu(s)\mu(a|s)$."""
+        return checks.frozen(self.stationary[:, None] * self.behavior)
 
     @cached_property
     def xa_rows(self) -> Matrix:

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 
 from . import oracle
 from .mdp import Problem
@@ -13,7 +12,16 @@ from .oracle.systems import require_ridge, weighted_norm
 
 NOISE = 1e-12  # the smallest d_mu(s) at which a division by it is believed
 LARGE = 20_000  # states above which what needs thousands of passes is left out
-SPECTRUM = 600  # unknowns up to which eigenvalues are computed
+LEARNERS = {
+    "gem_system": ("GEM", "emphasis"),
+    "gq2_system": ("GQ2", "action_values"),
+    "gtd2_system": ("GTD2", "values"),
+    "tdc_system": ("TDC", "values"),
+    "etd_system": ("ETD(0)", "values"),
+    "td_system": ("TD(0)", "values"),
+    "reverse_td_system": ("reversed TD(0)", "emphasis"),
+}
+"""The linear learners: the oracle's system, the name, and the function that is estimated."""
 
 
 @dataclass(frozen=True)
@@ -32,18 +40,14 @@ class FixedPoint:
 
 def _fixed_point(problem: Problem, system: oracle.LinearSystem, truth) -> FixedPoint:
     features = problem.xa_rows if truth.ndim == 2 else problem.x
-    d = problem.stationary
-    weight = (d[:, None] * problem.behavior if truth.ndim == 2 else d).ravel()
+    weight = (problem.stationary_actions if truth.ndim == 2 else problem.stationary).ravel()
     try:
         solution, unique = system.solution(), True
     except ValueError:
         solution, unique = system.least_norm_solution(), False
     estimate = features @ solution[-features.shape[1] :]
-    slowest = None
-    if not sparse.issparse(system.matrix) and len(solution) <= SPECTRUM:
-        slowest = float(np.linalg.eigvals(system.matrix).real.min())
     error = weighted_norm(weight, estimate - truth.ravel())
-    return FixedPoint(solution, unique, error, slowest)
+    return FixedPoint(solution, unique, error, system.slowest_mode())
 
 
 def solve(
@@ -85,18 +89,11 @@ def solve(
         exact["truncation_length"] = oracle.truncation_length(problem, target)
     else:
         notes.append(f"more than {LARGE} states: no followon_radius, no truncation_length")
-    for name, truth, arguments in (
-        ("gem_system", m, (ridge,)),
-        ("gq2_system", q, (ridge,)),
-        ("gtd2_system", values, ()),
-        ("tdc_system", values, ()),
-        ("etd_system", values, ()),
-        ("td_system", values, ()),
-        ("reverse_td_system", m, ()),
-    ):
+    for name, (_, truth) in LEARNERS.items():
+        arguments = (ridge,) if name in ("gem_system", "gq2_system") else ()
         try:
             system = getattr(oracle, name)(problem, target, *arguments)
-            exact[name] = _fixed_point(problem, system, truth)
+            exact[name] = _fixed_point(problem, system, exact[truth])
         except ValueError as error:
             notes.append(f"{name}: {error}")
     rare = d < NOISE

@@ -50,7 +50,7 @@ def stationary(problem: Problem, policy: ArrayLike | None = None) -> Float[np.nd
     """
     if policy is None:
         return problem.stationary
-    chain = policy_matrix(problem.require_target(policy)) @ problem.mdp.kernel
+    chain = problem.mdp.chain(problem.require_target(policy))
     classes = _markov.strong_classes(chain)
     if classes.max() > 0:
         raise ValueError(

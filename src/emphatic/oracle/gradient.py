@@ -137,17 +137,17 @@ class BiasTerms:
     """$\\tilde f$ with the value's condition number."""
 
 
-def _distance(problem: Problem, y: np.ndarray, weight: np.ndarray, actions: bool) -> float:
+def _distance(problem: Problem, y: np.ndarray, weight: np.ndarray) -> float:
     flat = y.ravel()
-    return weighted_norm(weight.ravel(), flat - projection(problem, actions) @ flat)
+    residual = flat - projection(problem, actions=y.ndim == 2) @ flat
+    return weighted_norm(weight.ravel(), residual)
 
 
 def projection_errors(problem: Problem, target: ArrayLike | None) -> tuple[float, float]:
     r"""$\|m_\pi - \Pi m_\pi\|_D$ and $\|q_\pi - \tilde\Pi q_\pi\|_{\tilde D}$."""
-    d, joint = problem.stationary, problem.stationary[:, None] * problem.behavior
     return (
-        _distance(problem, emphasis(problem, target), d, actions=False),
-        _distance(problem, action_values(problem, target), joint, actions=True),
+        _distance(problem, emphasis(problem, target), problem.stationary),
+        _distance(problem, action_values(problem, target), problem.stationary_actions),
     )
 
 
@@ -159,7 +159,7 @@ def bias_terms(problem: Problem, target: ArrayLike | None = None) -> BiasTerms:
     chain must be irreducible.
     """
     target = problem.require_target(target)
-    d, joint = problem.stationary, problem.stationary[:, None] * problem.behavior
+    d, joint = problem.stationary, problem.stationary_actions
     law = stationary(problem, target)
 
     def condition(theirs, ours):

@@ -14,7 +14,8 @@ from .chain import emphasis as exact_emphasis
 from .chain import target_chain
 
 RANK_TOLERANCE = 1e-12
-DENSE = 1000  # unknowns up to which a system is stored dense
+DENSE = 1000  # features up to which a matrix of theirs is stored dense
+SPECTRUM = 600  # unknowns up to which eigenvalues are computed
 
 
 def weighted_gram(left, weight: np.ndarray, right):
@@ -95,6 +96,16 @@ class LinearSystem:
         rank = min(self.rank(), int((sigma > np.finfo(float).eps * sigma[0]).sum()))
         return Vt[:rank].T @ (U[:, :rank].T @ self.vector / sigma[:rank])
 
+    def slowest_mode(self) -> float | None:
+        r"""The smallest real part of an eigenvalue of $G$: negative, and the learner diverges.
+
+        None above 600 unknowns.
+        """
+        if sparse.issparse(self.matrix) or len(self.vector) > SPECTRUM:
+            return None
+        slowest = float(np.linalg.eigvals(self.matrix).real.min())
+        return slowest if abs(slowest) > RANK_TOLERANCE else 0.0
+
     def _scaled(self, matrix: Matrix) -> Matrix:
         if self.sizes is None:
             return matrix
@@ -113,8 +124,8 @@ class LinearSystem:
     def _dense(self, need: str) -> np.ndarray:
         if sparse.issparse(self.matrix):
             raise ValueError(
-                f"matrix: {need}() needs the singular values of {len(self.vector)} unknowns; at "
-                f"most {DENSE} are supported"
+                f"matrix: {need}() needs the singular values of a sparse system of "
+                f"{len(self.vector)} unknowns; at most {DENSE} features are supported"
             )
         return self.matrix
 
@@ -184,7 +195,7 @@ def gq2_system(
     """
     xa, mdp = problem.xa_rows, problem.mdp
     average = policy_matrix(problem.require_target(target))
-    weight = (problem.stationary[:, None] * problem.behavior).ravel()
+    weight = problem.stationary_actions.ravel()
     A = weighted_gram(xa, weight, xa - mdp.discounted() @ (average @ xa))
     b = xa.T @ (weight * mdp.mean_reward.ravel())
     return _gradient_system(weighted_gram(xa, weight, xa), A, b, ridge)
@@ -280,9 +291,8 @@ def projection(problem: Problem, actions: bool = False):
     """
     from scipy.sparse.linalg import LinearOperator, splu
 
-    d = problem.stationary
     x = problem.xa_rows if actions else problem.x
-    weight = (d[:, None] * problem.behavior).ravel() if actions else d
+    weight = (problem.stationary_actions if actions else problem.stationary).ravel()
     C = weighted_gram(x, weight, x)
     inverse = sparse.diags_array(1.0 / column_sizes(C))
     x, C = x @ inverse, inverse @ C @ inverse
