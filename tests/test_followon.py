@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from emphatic import MDP, oracle, Problem, problems
+from emphatic.oracle import followon
 
 from .plainly import moment_matrix, plainly
-from .strategies import as_sparse, build, problems_and_targets
+from .strategies import as_sparse, build, problems_and_targets, SEEDS
 
 
 @given(problems_and_targets())
@@ -231,3 +232,20 @@ def test_a_state_too_rare_for_a_number_is_refused():
     one = np.ones((3, 1))
     with pytest.raises(ValueError, match="stationary probability of state 2 is too small"):
         Problem(MDP(p, 1.0, 0.9), one, 1.0, np.eye(3), target=one)
+
+
+@given(SEEDS)
+def test_the_bound_on_what_a_tail_takes_away_is_the_sum_of_positive_parts(seed):
+    rng = np.random.default_rng(seed)
+    x, y, weight = rng.normal(size=(6, 3)), rng.normal(size=(6, 3)), rng.uniform(0.1, 2.0, 6)
+    x[0] = 0.0
+    y[1] = -x[1]
+    total = np.zeros((3, 3))
+    for row, other, factor in zip(x, y, weight, strict=True):
+        values, vectors = np.linalg.eigh(np.outer(row, other) + np.outer(other, row))
+        total += factor / 2 * (vectors * np.maximum(values, 0.0)) @ vectors.T
+    bound = followon._largest_positive_part(x, y, weight)
+    np.testing.assert_allclose(bound, np.linalg.eigvalsh(total)[-1], rtol=1e-12)
+    part = rng.uniform(0.0, weight)  # no part of the weights takes away more
+    gram = x.T @ (part[:, None] * y)
+    assert np.linalg.eigvalsh(gram + gram.T)[-1] / 2 <= bound + 1e-12

@@ -141,8 +141,7 @@ def truncation_length(problem: Problem, target: ArrayLike | None = None) -> int 
     # on takes away at most c_n times the positive parts of what the states add.
     lower = np.linalg.cholesky((limit + limit.T) / 2.0)
     x, step = np.linalg.solve(lower, x.T).T, np.linalg.solve(lower, step.T).T
-    positive, direction = _positive_parts(x, step)
-    bound = np.linalg.eigvalsh(weighted_gram(direction, total * positive, direction))[-1]
+    bound = _largest_positive_part(x, step, total)
     present = total > 0
     backward, tail, length, first = chain.matrix.T, total, 0, 0
     while True:
@@ -155,13 +154,14 @@ def truncation_length(problem: Problem, target: ArrayLike | None = None) -> int 
             first = length
 
 
-def _positive_parts(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each row, the positive eigenvalue of (x y' + y x') / 2 and its unit eigenvector."""
+def _largest_positive_part(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> float:
+    """The largest eigenvalue of the weighted sum of the positive parts of (x y' + y x') / 2."""
     norm_x, norm_y = np.linalg.norm(x, axis=1), np.linalg.norm(y, axis=1)
-    eigenvalue = ((x * y).sum(1) + norm_x * norm_y) / 2.0
+    eigenvalue = ((x * y).sum(1) + norm_x * norm_y) / 2.0  # the positive one of two
     vector = x * norm_y[:, None] + y * norm_x[:, None]
     norm = np.linalg.norm(vector, axis=1, keepdims=True)
-    return eigenvalue, np.divide(vector, norm, out=np.zeros_like(vector), where=norm > 0)
+    vector = np.divide(vector, norm, out=np.zeros_like(vector), where=norm > 0)
+    return float(np.linalg.eigvalsh(weighted_gram(vector, weight * eigenvalue, vector))[-1])
 
 
 def _is_positive_definite(matrix: np.ndarray) -> bool:
