@@ -191,7 +191,7 @@ def show_certificate(title: str, certificate: Certificate) -> None:
             out.print(f"[red]does not[/red] {theorem.name}: needs that {escape(missing)}")
     cost = certificate.ridge_cost
     if cost is None:
-        out.print(f"ridge: {escape(certificate.ridge_note)}")
+        out.print(f"ridge: {escape(certificate.ridge_note)}", soft_wrap=not out.is_terminal)
     else:
         out.print(
             f"ridge {cost.ridge:g} costs: |w*(eta) - w*(0)| = {number(cost.emphasis_distance)} of "
