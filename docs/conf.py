@@ -47,6 +47,7 @@ MODULES = [
     "emphatic",
     "emphatic.oracle",
     "emphatic.problems",
+    "emphatic.learners",
     "emphatic.schedules",
     "emphatic.agents",
     "emphatic.certify",

@@ -3,6 +3,7 @@
 from . import oracle as oracle
 from . import problems as problems
 from . import schedules as schedules
+from ._types import Learner as Learner
 from ._types import Sample as Sample
 from ._types import Transition as Transition
 from .agents import Softmax as Softmax

@@ -1,9 +1,13 @@
 """What passes between a problem and whatever learns from it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import jax
+
+State = TypeVar("State")
+Data = TypeVar("Data")
 
 
 @jax.tree_util.register_dataclass
@@ -31,10 +35,12 @@ class Transition:
 
     Features $x_t, x_{t+1}, \tilde x_t, \tilde x_{t+1}$, importance sampling ratios $\rho_t,
     \rho_{t+1}$ with $\rho_t = \pi(A_t|S_t)/\mu(A_t|S_t)$, interests $i(S_t), i(S_{t+1})$, the
-    reward $R_{t+1}$ and the discount $\gamma_{t+1}$.
+    reward $R_{t+1}$ and the discount $\gamma_{t+1}$. The state $S_t$ itself is there for exact
+    predictions only: a learner must not look at it.
     """
 
     time: Any
+    state: Any
     x: Any
     x_next: Any
     xa: Any
@@ -45,3 +51,19 @@ class Transition:
     interest_next: Any
     reward: Any
     discount: Any
+
+
+@dataclass(frozen=True)
+class Learner(Generic[State, Data]):
+    r"""How something is learned, for one stream of experience and without a batch axis.
+
+    **Arguments:**
+
+    - `init`: The first state, from a random key and an example of the data (for its shapes).
+    - `step`: The state after one piece of data, a pure function.
+    - `predict`: The estimate at $S_t$, before the step.
+    """
+
+    init: Callable[[Any, Data], State]
+    step: Callable[[State, Data], State]
+    predict: Callable[[State, Data], Any]

@@ -327,6 +327,7 @@ class Problem:
         mu, interest = jnp.asarray(self.behavior), jnp.asarray(self.interest)
         return Transition(
             time=sample.time,
+            state=s,
             x=x[s],
             x_next=x[s_next],
             xa=xa[s, a],

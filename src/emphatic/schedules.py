@@ -1,8 +1,13 @@
 """Step sizes as functions of time, which know the conditions that they satisfy."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import isfinite
+from typing import Any
+
+Schedule = Callable[[Any], Any]
+"""A function of the time $t$: a number for each step."""
 
 
 @dataclass(frozen=True)
@@ -22,8 +27,8 @@ class Polynomial:
     - `power`: The decay $p \ge 0$; 0 is a constant step size.
     """
 
-    scale: float
-    power: float = 0.0
+    scale: Any
+    power: Any = 0.0
 
     def __post_init__(self):
         # Numbers only: inside a traced function the values are not known.
@@ -34,6 +39,8 @@ class Polynomial:
             raise ValueError(f"power: got {self.power}; a step size must not grow, so power >= 0")
 
     def __call__(self, time):
+        if isinstance(self.power, int | float) and self.power == 0:
+            return self.scale
         return self.scale * (time + 1.0) ** -self.power
 
     def __str__(self):
@@ -49,12 +56,12 @@ class Polynomial:
         return self.power > other.power
 
 
-def constant(step_size: float) -> Polynomial:
+def constant(step_size: Any) -> Polynomial:
     r"""The step size $\alpha_t = \alpha$."""
     return Polynomial(step_size)
 
 
-def polynomial(scale: float, power: float) -> Polynomial:
+def polynomial(scale: Any, power: Any) -> Polynomial:
     r"""The step sizes $\alpha_t = c\,(t + 1)^{-p}$; see [Polynomial]."""
     return Polynomial(scale, power)
 
@@ -67,3 +74,17 @@ def parse(text: str) -> Polynomial:
         raise ValueError(f"step size: got {text!r}; write a number like 0.1, or 0.1/t^0.7")
     decays = "/" in text
     return Polynomial(float(match[1]), float(match[2] or 1.0) if decays else 0.0)
+
+
+def as_schedule(value: Any) -> Schedule:
+    """A schedule as it is, and a number (traced or not) as a constant one."""
+    return value if callable(value) else constant(value)
+
+
+def as_ridge(value: Any) -> Schedule:
+    """A schedule as it is, and a number >= 0 as a constant one."""
+    if callable(value):
+        return value
+    if isinstance(value, int | float) and not (isfinite(value) and value >= 0):
+        raise ValueError(f"ridge: got {value}; it must be a finite number >= 0")
+    return lambda time: value

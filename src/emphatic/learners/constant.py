@@ -1,0 +1,24 @@
+"""Predictions that are not learned: one number."""
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from .._types import Learner, Transition
+
+
+def constant(value: Any) -> Learner[tuple[()], Transition]:
+    r"""Predicts the same number everywhere, and learns nothing.
+
+    As an emphasis, 1 turns [etd] into off-policy TD(0), and $1/(1-\gamma)$ is an honest reference
+    for the error of an emphasis.
+
+    **Arguments:**
+
+    - `value`: The number.
+    """
+    return Learner(
+        init=lambda key, y: (),
+        step=lambda state, y: state,
+        predict=lambda state, y: jnp.asarray(value, y.x.dtype),
+    )

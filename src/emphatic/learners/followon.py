@@ -1,0 +1,55 @@
+"""The followon trace, whole or truncated."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._types import Learner, Transition
+
+
+class FollowonState(eqx.Module):
+    r"""What earlier steps contribute to $M_t$: one term, or one for each ratio that is kept."""
+
+    terms: Float[Array, " n"]
+
+
+def followon(length: int | None = None, decay: Any = None) -> Learner[FollowonState, Transition]:
+    r"""The followon trace $M_t = i(S_t) + \gamma_t\rho_{t-1}M_{t-1}$ with $M_{-1} = 0$ (Eq. 1).
+
+    Given $S_t$ its mean tends to the emphasis $m_\pi$ ([emphasis]), its variance to
+    [followon_variance]. Truncated to $n$ ratios it is
+
+    $$
+    M_t = \sum_{j=0}^{n} i(S_{t-j})\prod_{k=t-j}^{t-1}\gamma_{k+1}\rho_k,
+    $$
+
+    whose mean tends to [truncated_emphasis].
+
+    **Arguments:**
+
+    - `length`: How many ratios $n \ge 0$ to keep; None keeps all.
+    - `decay`: A $\beta$ in place of the discount where that is positive, to trade bias for
+      variance (Hallak et al., 2016); None is the discount itself.
+    """
+    if length is not None and length < 0:
+        raise ValueError(f"length: got {length}; the number of ratios must be >= 0")
+    if isinstance(decay, int | float) and not 0.0 <= decay <= 1.0:
+        raise ValueError(f"decay: got {decay}; a number in [0, 1] is required")
+
+    def init(key, y: Transition) -> FollowonState:
+        return FollowonState(jnp.zeros(1 if length is None else length, y.x.dtype))
+
+    def step(state: FollowonState, y: Transition) -> FollowonState:
+        gamma = y.discount if decay is None else jnp.where(y.discount > 0, decay, 0.0)
+        if length is None:
+            terms = predict(state, y)[None]
+        else:  # the term of i(S_{t-j}) becomes that of i(S_{t+1-(j+1)})
+            terms = jnp.concatenate([jnp.atleast_1d(y.interest), state.terms])[:length]
+        return FollowonState((gamma * y.rho * terms).astype(state.terms.dtype))
+
+    def predict(state: FollowonState, y: Transition) -> Float[Array, ""]:
+        return y.interest + state.terms.sum()
+
+    return Learner(init, step, predict)

@@ -1,0 +1,62 @@
+"""Gradient Emphasis Learning (GEM)."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._types import Learner, Transition
+from ..schedules import as_ridge, as_schedule
+
+
+class GEMState(eqx.Module):
+    r"""The weights of GEM; the emphasis estimate is $x^\top w$."""
+
+    kappa: Float[Array, " k"]
+    w: Float[Array, " k"]
+
+
+def gem(step_size: Any, ridge: Any = 0.0) -> Learner[GEMState, Transition]:
+    r"""Gradient Emphasis Learning: estimates the emphasis $m_\pi$ by $Xw$.
+
+    Descends $\tfrac12\|\Pi\bar\delta_w\|_D^2 + \tfrac12\eta\|w\|^2$ (Eq. 4), with $\kappa$
+    estimating the projected error, by (Eq. 5)
+
+    $$
+    \begin{aligned}
+    \bar\delta_t &= i(S_{t+1}) + \gamma_{t+1}\rho_t x_t^\top w_t - x_{t+1}^\top w_t, \\
+    \kappa_{t+1} &= \kappa_t + \alpha_t(\bar\delta_t - x_{t+1}^\top\kappa_t) x_{t+1}, \\
+    w_{t+1} &= w_t + \alpha_t\big((x_{t+1} - \gamma_{t+1}\rho_t x_t)
+               x_{t+1}^\top\kappa_t - \eta w_t\big).
+    \end{aligned}
+    $$
+
+    The limit is the solution of [gem_system] (Theorem 1). It starts from $\kappa_0 = 0$ and a
+    standard normal $w_0$.
+
+    **Arguments:**
+
+    - `step_size`: The step sizes $\alpha_t$, a schedule or a number.
+    - `ridge`: The ridge $\eta \ge 0$, a schedule or a number. Convergence under a changing target
+      needs $\eta > 0$.
+    """
+    alpha_of, eta_of = as_schedule(step_size), as_ridge(ridge)
+
+    def init(key, y: Transition) -> GEMState:
+        return GEMState(jnp.zeros_like(y.x), jax.random.normal(key, y.x.shape, y.x.dtype))
+
+    def step(state: GEMState, y: Transition) -> GEMState:
+        kappa, w, alpha, eta = state.kappa, state.w, alpha_of(y.time), eta_of(y.time)
+        x_back = y.discount * y.rho * y.x
+        delta = y.interest_next + x_back @ w - y.x_next @ w
+        return GEMState(
+            kappa=kappa + alpha * (delta - y.x_next @ kappa) * y.x_next,
+            w=w + alpha * ((y.x_next - x_back) * (y.x_next @ kappa) - eta * w),
+        )
+
+    def predict(state: GEMState, y: Transition) -> Float[Array, ""]:
+        return y.x @ state.w
+
+    return Learner(init, step, predict)

@@ -1,0 +1,47 @@
+"""Semi-gradient emphasis learning, the update that GEM makes convergent."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Float
+
+from .._types import Learner, Transition
+from ..schedules import as_schedule
+
+
+class ReverseTDState(eqx.Module):
+    r"""The weights of reversed TD; the emphasis estimate is $x^\top w$."""
+
+    w: Float[Array, " k"]
+
+
+def reverse_td(step_size: Any) -> Learner[ReverseTDState, Transition]:
+    r"""Reversed TD(0): estimates the emphasis $m_\pi$ by $Xw$, and may diverge (Section 3).
+
+    $$
+    w_{t+1} = w_t + \alpha_t\big(i(S_{t+1}) + \gamma_{t+1}\rho_tx_t^\top w_t - x_{t+1}^\top w_t\big)
+    x_{t+1}.
+    $$
+
+    The limit, where it converges, is the solution of [reverse_td_system]. It starts from a
+    standard normal $w_0$.
+
+    **Arguments:**
+
+    - `step_size`: The step sizes $\alpha_t$, a schedule or a number.
+    """
+    alpha_of = as_schedule(step_size)
+
+    def init(key, y: Transition) -> ReverseTDState:
+        return ReverseTDState(jax.random.normal(key, y.x.shape, y.x.dtype))
+
+    def step(state: ReverseTDState, y: Transition) -> ReverseTDState:
+        w, alpha = state.w, alpha_of(y.time)
+        delta = y.interest_next + y.discount * y.rho * (y.x @ w) - y.x_next @ w
+        return ReverseTDState(w + alpha * delta * y.x_next)
+
+    def predict(state: ReverseTDState, y: Transition) -> Float[Array, ""]:
+        return y.x @ state.w
+
+    return Learner(init, step, predict)

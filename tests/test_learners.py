@@ -1,0 +1,328 @@
+"""Learners agree with their exact mean fields and limits, and with plain NumPy."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from emphatic import Learner, learners, oracle, problems, schedules
+from emphatic.oracle.expectation import samples
+
+from .strategies import build, problems_and_targets, SEEDS
+
+ALPHA, ETA = 0.1, 0.3
+
+# Every learner: how it is made, and where it is affine its state's class and its mean field.
+CONTRACT = {
+    "gem": (lambda m: learners.gem(ALPHA, ETA), learners.GEMState, oracle.gem_system),
+    "gq2": (lambda m: learners.gq2(ALPHA, ETA), learners.GQ2State, oracle.gq2_system),
+    "gtd2": (lambda m: learners.gtd2(ALPHA), learners.GTD2State, oracle.gtd2_system),
+    "tdc": (lambda m: learners.tdc(ALPHA), learners.TDCState, oracle.tdc_system),
+    "reverse_td": (
+        lambda m: learners.reverse_td(ALPHA),
+        learners.ReverseTDState,
+        oracle.reverse_td_system,
+    ),
+    "td": (
+        lambda m: learners.td(ALPHA),
+        lambda nu: learners.ETDState((), nu),
+        oracle.td_system,
+    ),
+    "etd-exact": (
+        lambda m: learners.etd(learners.exact(m), ALPHA),
+        lambda nu: learners.ETDState((), nu),
+        oracle.etd_system,
+    ),
+    "followon": (lambda m: learners.followon(), None, None),
+    "truncated": (lambda m: learners.followon(length=3), None, None),
+    "interest": (lambda m: learners.followon(length=0), None, None),
+    "etd": (lambda m: learners.etd(learners.followon(), ALPHA), None, None),
+    "gem-etd": (lambda m: learners.etd(learners.gem(ALPHA, ETA), ALPHA), None, None),
+    "constant": (lambda m: learners.constant(100.0), None, None),
+    "exact": (lambda m: learners.exact(m), None, None),
+}
+AFFINE = [name for name, (_, state, _) in CONTRACT.items() if state is not None]
+
+
+def viewer(problem, target):
+    """From samples to transitions under one target."""
+    pi = jnp.asarray(target)
+    return lambda sample: problem.view(pi[sample.state], pi[sample.state_next], sample)
+
+
+def stream(problem, target, num_steps, seed):
+    """A trajectory of the behaviour as a batch of transitions (time first)."""
+    rng = np.random.default_rng(seed)
+    p, mu = problem.mdp.transition, problem.behavior
+    states, actions = mu.shape
+    s = np.empty(num_steps + 1, int)
+    a = np.empty(num_steps + 1, int)
+    s[0] = rng.integers(states)
+    a[0] = rng.choice(actions, p=mu[s[0]])
+    for t in range(num_steps):
+        s[t + 1] = rng.choice(states, p=p[s[t], a[t]])
+        a[t + 1] = rng.choice(actions, p=mu[s[t + 1]])
+    _, example = samples(problem)
+    step = (s[:-1], a[:-1], s[1:])
+    sample = dataclasses.replace(
+        example,
+        time=np.arange(num_steps),
+        state=s[:-1],
+        action=a[:-1],
+        reward=problem.mdp.outcome(problem.mdp.reward).reshape(p.shape)[step],
+        discount=problem.mdp.outcome(problem.mdp.discount).reshape(p.shape)[step],
+        state_next=s[1:],
+        action_next=a[1:],
+    )
+    return jax.vmap(viewer(problem, target))(jax.tree.map(jnp.asarray, sample))
+
+
+def run(learner: Learner, state, ys):
+    """Predictions before each step, and the states after them."""
+
+    def body(state, y):
+        after = learner.step(state, y)
+        return after, (learner.predict(state, y), after)
+
+    return jax.lax.scan(body, state, ys)[1]
+
+
+@pytest.mark.parametrize("name", AFFINE)
+@settings(max_examples=10)
+@given(pair=problems_and_targets(), seed=SEEDS)
+def test_the_expected_step_is_the_mean_field(name, pair, seed):
+    r"""$\mathbb E[d_{t+1}] - d_t = \alpha(h - Gd_t)$, exactly."""
+    problem, target = pair
+    make, state_of, system_of = CONTRACT[name]
+    learner = make(oracle.emphasis(problem, target))
+    arguments = (ETA,) if name in ("gem", "gq2") else ()
+    system = system_of(problem, target, *arguments)
+    point = np.random.default_rng(seed).normal(size=len(system.vector))
+    size = problem.xa.shape[-1] if name == "gq2" else problem.x.shape[1]
+    state = state_of(*(jnp.asarray(part) for part in np.split(point, len(point) // size)))
+    view = viewer(problem, target)
+    mean = oracle.expectation(problem, lambda sample: learner.step(state, view(sample)))
+    moved = np.concatenate([np.asarray(leaf) for leaf in jax.tree.leaves(mean)]) - point
+    expected = ALPHA * system.drift(point)
+    scale = 1.0 + np.abs(expected).max()
+    np.testing.assert_allclose(moved / scale, expected / scale, atol=1e-12)
+
+
+@given(problems_and_targets(), SEEDS)
+def test_gem_is_reversed_gq2(pair, seed):
+    """GEM on a step is GQ2 on that step run backwards (Section 3)."""
+    problem, target = pair
+    y = jax.tree.map(lambda leaf: leaf[0], stream(problem, target, 1, seed))
+    kappa, w = jnp.asarray(np.random.default_rng(seed).normal(size=(2, problem.x.shape[1])))
+    backward = dataclasses.replace(
+        y, xa=y.x_next, xa_next=y.x, rho_next=y.rho, reward=y.interest_next
+    )
+    forward = learners.gem(ALPHA, ETA).step(learners.GEMState(kappa, w), y)
+    reverse = learners.gq2(ALPHA, ETA).step(learners.GQ2State(kappa, w), backward)
+    np.testing.assert_allclose(forward.kappa, reverse.kappa, atol=1e-12)
+    np.testing.assert_allclose(forward.w, reverse.u, atol=1e-12)
+
+
+@pytest.mark.parametrize("length", [None, 0, 1, 4])
+@pytest.mark.parametrize("varying", [False, True])
+def test_the_followon_trace_is_its_definition(length, varying):
+    r"""$\sum_j i(S_{t-j})\prod\gamma_{k+1}\rho_k$, written out; an end of episode forgets all."""
+    problem, target = build((5, 3, 5, 4), 7, varying)
+    ys = stream(problem, target, 40, seed=1)
+    learner = learners.followon(length)
+    first = jax.tree.map(lambda leaf: leaf[0], ys)
+    predicted, _ = run(learner, learner.init(jax.random.key(0), first), ys)
+    factor, interest = np.asarray(ys.discount * ys.rho), np.asarray(ys.interest)
+    for t in range(40):
+        kept = range(max(0, t - (40 if length is None else length)), t + 1)
+        expected = sum(interest[j] * factor[j:t].prod() for j in kept)
+        np.testing.assert_allclose(predicted[t], expected, rtol=1e-9)
+
+
+def test_the_decay_replaces_the_discount_except_at_the_end_of_an_episode():
+    problem = problems.random_walk()
+    ys = stream(problem, problem.target, 60, seed=3)
+    learner = learners.followon(decay=0.5)
+    first = jax.tree.map(lambda leaf: leaf[0], ys)
+    predicted, _ = run(learner, learner.init(jax.random.key(0), first), ys)
+    trace = 0.0
+    assert (np.asarray(ys.discount) == 0).any()
+    for t in range(60):
+        trace += float(ys.interest[t])
+        np.testing.assert_allclose(predicted[t], trace)
+        trace *= 0.5 * float(ys.rho[t]) * (float(ys.discount[t]) > 0)
+
+
+@given(problems_and_targets(), st.integers(0, 3))
+def test_the_conditional_mean_of_the_truncated_trace_is_the_truncated_emphasis(pair, length):
+    """Started from its own stationary mean, one more step leaves the mean where it is."""
+    problem, target = pair
+    means = [oracle.truncated_emphasis(problem, target, n) for n in range(length + 1)]
+    # In the stationary regime term j of state s has the mean m_j - m_{j-1} at s.
+    terms = [means[0], *(np.subtract(*pair) for pair in zip(means[1:], means, strict=False))]
+    learner, view = learners.followon(length), viewer(problem, target)
+    table = jnp.asarray(np.stack(terms[1:], axis=1) if length else np.zeros((len(means[0]), 0)))
+
+    def weighted(sample):
+        after = learner.step(learners.FollowonState(table[sample.state]), view(sample))
+        return after.terms[:, None] * jax.nn.one_hot(sample.state_next, len(means[0]))[None]
+
+    arrived = oracle.expectation(problem, weighted) / problem.stationary
+    np.testing.assert_allclose(arrived, np.asarray(table).T, rtol=1e-9, atol=1e-12)
+
+
+def test_sources_of_emphasis_turn_etd_into_the_named_algorithms():
+    """A constant is TD, the exact array weighs by it, and GEM learns beside."""
+    problem, target = build((5, 3, 5, 4), 7, varying=True)
+    y = jax.tree.map(lambda leaf: leaf[5], stream(problem, target, 10, seed=2))
+    nu = jnp.linspace(-1.0, 1.0, 5)
+    delta = y.reward + y.discount * y.x_next @ nu - y.x @ nu
+    m = oracle.emphasis(problem, target)
+    gem_state = learners.GEMState(jnp.ones(5), jnp.linspace(0.0, 1.0, 5))
+    trace = learners.FollowonState(jnp.asarray([2.5]))
+    sources: list[tuple[Learner, Any, Any]] = [
+        (learners.constant(1.0), (), 1.0),
+        (learners.exact(m), (), m[int(y.state)]),
+        (learners.gem(ALPHA, ETA), gem_state, float(y.x @ gem_state.w)),
+        (learners.followon(), trace, float(y.interest) + 2.5),
+    ]
+    for source, state, M in sources:
+        after = learners.etd(source, ALPHA).step(learners.ETDState(state, nu), y)
+        np.testing.assert_allclose(after.nu, nu + ALPHA * M * y.rho * delta * y.x, rtol=1e-12)
+        moved = source.step(state, y)
+        jax.tree.map(np.testing.assert_array_equal, after.emphasis, moved)
+
+
+def test_the_correction_of_tdc_has_a_step_size_of_its_own():
+    problem, target = build((5, 3, 5, 4), 7, varying=True)
+    y = jax.tree.map(lambda leaf: leaf[0], stream(problem, target, 1, seed=2))
+    state = learners.TDCState(jnp.ones(5), jnp.linspace(-1.0, 1.0, 5))
+    both, apart = (learners.tdc(*sizes).step(state, y) for sizes in ((0.1,), (0.1, 0.4)))
+    np.testing.assert_allclose(apart.nu, both.nu)
+    np.testing.assert_allclose(apart.kappa - state.kappa, 4.0 * (both.kappa - state.kappa))
+
+
+def test_schedules_set_the_step_and_the_ridge_of_each_time():
+    problem, target = build((5, 3, 5, 4), 7, varying=False)
+    y = jax.tree.map(lambda leaf: leaf[9], stream(problem, target, 10, seed=2))
+    state = learners.GEMState(jnp.ones(5), jnp.ones(5))
+    decaying = learners.gem(schedules.polynomial(1.0, 1.0), lambda t: 0.5 / (t + 1.0))
+    fixed = learners.gem(0.1, 0.05)
+    for found, expected in zip(
+        jax.tree.leaves(decaying.step(state, y)), jax.tree.leaves(fixed.step(state, y)), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+# The contract of every learner
+
+
+@pytest.mark.parametrize("name", CONTRACT)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_states_keep_their_structure_and_type(name, dtype):
+    problem, target = build((5, 3, 5, 4), 7, varying=True)
+    learner = CONTRACT[name][0](oracle.emphasis(problem, target))
+
+    def cast(leaf):
+        return leaf.astype(dtype) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
+
+    y = jax.tree.map(lambda leaf: cast(leaf[0]), stream(problem, target, 1, seed=0))
+    state = learner.init(jax.random.key(0), y)
+    after = jax.jit(learner.step)(state, y)
+    assert jax.tree.structure(state) == jax.tree.structure(after)
+    for before, then in zip(jax.tree.leaves(state), jax.tree.leaves(after), strict=True):
+        assert (before.shape, before.dtype) == (then.shape, then.dtype) == (then.shape, dtype)
+    prediction = learner.predict(state, y)
+    assert (prediction.shape, prediction.dtype) == ((), dtype)
+
+
+@pytest.mark.parametrize("name", CONTRACT)
+def test_a_batch_of_streams_is_each_stream_alone(name):
+    problem, target = build((5, 3, 5, 4), 7, varying=True)
+    learner = CONTRACT[name][0](oracle.emphasis(problem, target))
+    batch = [stream(problem, target, 30, seed) for seed in range(3)]
+    first = jax.tree.map(lambda leaf: leaf[0], batch[0])
+    states = [learner.init(jax.random.key(k), first) for k in range(3)]
+    alone = [run(learner, state, ys)[0] for state, ys in zip(states, batch, strict=True)]
+    if jax.tree.leaves(states[0]):
+        together = jax.vmap(lambda state, ys: run(learner, state, ys)[0])(
+            jax.tree.map(lambda *leaves: jnp.stack(leaves), *states),
+            jax.tree.map(lambda *leaves: jnp.stack(leaves), *batch),
+        )
+        np.testing.assert_allclose(together, np.stack(alone), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["gem", "gq2", "gtd2", "tdc", "reverse_td", "td", "etd"])
+def test_a_sweep_over_step_sizes_is_traced_once(name):
+    """Step sizes are lanes: a factory takes a traced one and checks nothing."""
+    problem, target = build((5, 3, 5, 4), 7, varying=True)
+    ys = stream(problem, target, 20, seed=0)
+    first = jax.tree.map(lambda leaf: leaf[0], ys)
+    factory = getattr(learners, name)
+    traces = []
+
+    def final(alpha):
+        traces.append(name)
+        learner = factory(learners.followon(), alpha) if name == "etd" else factory(alpha)
+        return run(learner, learner.init(jax.random.key(0), first), ys)[0][-1]
+
+    alphas = jnp.asarray([0.01, 0.1, 1e3])
+    swept = jax.vmap(final)(alphas)
+    assert len(traces) == 1
+    np.testing.assert_allclose(swept[:2], [final(0.01), final(0.1)], rtol=1e-9)
+
+
+def test_divergence_comes_back_as_data():
+    problem = problems.two_state()
+    ys = stream(problem, problem.target, 8000, seed=0)
+    learner = learners.td(0.5)
+    first = jax.tree.map(lambda leaf: leaf[0], ys)
+    predicted, _ = run(learner, learner.init(jax.random.key(0), first), ys)
+    assert not np.isfinite(predicted[-1])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: learners.gem(-0.1), "scale: got -0.1"),
+        (lambda: learners.gem(0.1, -1.0), "ridge: got -1"),
+        (lambda: learners.gq2(0.1, np.inf), "ridge: got inf"),
+        (lambda: learners.followon(length=-1), "length: got -1"),
+        (lambda: learners.followon(decay=1.5), "decay: got 1.5"),
+        (lambda: learners.exact(np.ones((2, 2))), r"values: got shape \(2, 2\)"),
+        (lambda: learners.exact([1.0, np.nan]), "finite"),
+    ],
+)
+def test_bad_arguments_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gem", "gq2", "gtd2", "tdc", "td", "etd-exact"])
+def test_learners_converge_to_the_oracle(name):
+    """With decaying step sizes on an on-policy problem, where all of them converge."""
+    problem, _ = build((3, 2, 2, 5), 5, varying=False)
+    problem = dataclasses.replace(problem, mdp=dataclasses.replace(problem.mdp, discount=0.3))
+    target = np.asarray(problem.behavior)
+    make = {
+        "gem": lambda a: learners.gem(a, 0.01),
+        "gq2": lambda a: learners.gq2(a, 0.01),
+        "gtd2": learners.gtd2,
+        "tdc": learners.tdc,
+        "td": learners.td,
+        "etd-exact": lambda a: learners.etd(learners.exact(oracle.emphasis(problem, target)), a),
+    }[name]
+    system_of = CONTRACT[name][2]
+    system = system_of(problem, target, *((0.01,) if name in ("gem", "gq2") else ()))
+    learner = make(schedules.polynomial(1.0, 0.6))
+    ys = stream(problem, target, 200_000, seed=0)
+    first = jax.tree.map(lambda leaf: leaf[0], ys)
+    _, states = run(learner, learner.init(jax.random.key(0), first), ys)
+    last = np.concatenate([np.asarray(leaf)[-20_000:].mean(0) for leaf in jax.tree.leaves(states)])
+    np.testing.assert_allclose(last, system.solution(), atol=0.15)
