@@ -85,6 +85,7 @@ def _build(shape, seed, varying):
         interest=interest,
         x=_full_rank(rng, states, k),
         xa=_full_rank(rng, states * actions, num_action_features).reshape(states, actions, -1),
+        start=rng.dirichlet(np.ones(states)),  # not the stationary law
         target=targets[0],
     )
     return problem, targets[1]

@@ -104,6 +104,9 @@ def test_what_is_not_given_stays_open_and_names_what_would_decide_it():
     assert "give ridge" in certificate.ridge_note
     assert "give ridge" in certificate.advice
     assert verdicts(certify(problem))["3"] == "cannot be decided"
+    for only in ("step_size", "actor_step_size"):  # one of the two decides nothing
+        row = certify(problem, Softmax(problem.xa), **{only: FULL[only]})["timescales"]
+        assert (row.verdict, row.figure) == ("cannot be decided", "not given")
 
 
 @pytest.mark.parametrize("missing", sorted(FULL))

@@ -29,6 +29,9 @@ def test_expectation_enumerates_the_stationary_law(pair):
             "action_next": jax.nn.one_hot(y.action_next, actions),
             "reward": y.reward,
             "discount": y.discount,
+            "step": jnp.zeros((states, actions, states, actions))
+            .at[y.state, y.action, y.state_next, y.action_next]
+            .set(1.0),
         }
 
     mean = oracle.expectation(problem, fn)
@@ -43,6 +46,8 @@ def test_expectation_enumerates_the_stationary_law(pair):
         "sa,sat,sat->", joint, mdp.transition, mdp.discount * np.ones_like(mdp.transition)
     )
     np.testing.assert_allclose(mean["discount"], gamma)
+    step = np.einsum("sa,sat,tb->satb", joint, mdp.transition, problem.behavior)
+    np.testing.assert_allclose(mean["step"], step, rtol=1e-9, atol=1e-15)
 
 
 def test_expectation_sums_over_chunks_under_the_stationary_law(monkeypatch):

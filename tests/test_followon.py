@@ -172,7 +172,10 @@ def _is_stable(problem, target, length):
         problems.baird("aliased", 0.9),
         problems.baird("zero-hot", 0.6),
         problems.baird("one-hot", 0.95),
-        problems.garnet(8, 3, 2, 6, discount=0.97, greediness=6.0, seed=4),
+        *(
+            problems.garnet(8, 3, 2, 6, discount=0.97, greediness=6.0, seed=seed)
+            for seed in (4, 8, 20, 37)
+        ),
     ],
 )
 def test_truncation_length_is_where_stability_begins_for_good(problem):
@@ -188,6 +191,18 @@ def test_truncation_length_is_none_where_no_length_is_stable():
     unseen = dataclasses.replace(problems.baird("one-hot"), interest=np.eye(7)[0])
     target = np.tile([1.0, 0.0], (7, 1))  # from state 1 to 7: the others have no emphasis
     assert oracle.truncation_length(unseen, target) is None
+
+
+def test_a_key_matrix_that_vanishes_is_not_stable():
+    """With no ratio kept it is (5 - 6 gamma)/2, which is 0 at gamma = 5/6."""
+    assert oracle.truncation_length(problems.two_state(0.83)) == 0
+    assert oracle.truncation_length(problems.two_state(5 / 6)) == 1
+
+
+def test_a_state_without_emphasis_does_not_delay_stability():
+    """Interest in the second state only, which the target never leaves."""
+    problem = dataclasses.replace(problems.two_state(), interest=np.array([0.0, 1.0]))
+    assert oracle.truncation_length(problem) == 0
 
 
 def test_a_lone_state_of_radius_one_explodes():

@@ -170,6 +170,38 @@ def test_states_that_are_almost_never_visited_have_exact_probabilities(form):
 
 
 @FORMS
+def test_what_leaves_two_states_decides_their_law_and_not_what_stays(form):
+    """One minus what stays would be off by a part in a hundred; the way out itself is exact."""
+    matrix = np.array([[1 - 1e-15, 1e-15], [3e-15, 1 - 3e-15]])
+    np.testing.assert_allclose(_markov.stationary(form(matrix)), [0.75, 0.25], rtol=1e-14)
+
+
+@FORMS
+def test_the_law_of_a_long_walk_that_drifts_down_is_geometric(form):
+    """Too many states to eliminate, and the top ones are visited once in 1e140 steps."""
+    size, up, down = 400, 0.3, 0.7
+    matrix = np.diag(np.full(size - 1, up), 1) + np.diag(np.full(size - 1, down), -1)
+    matrix[0, 0], matrix[-1, -1] = down, up
+    expected = (up / down) ** np.arange(size)
+    expected /= expected.sum()
+    assert expected[-1] < 1e-140
+    np.testing.assert_allclose(_markov.stationary(form(matrix)), expected, rtol=1e-10)
+
+
+def test_a_rare_state_of_a_large_random_graph_has_the_probability_of_the_way_to_it():
+    """Far below the accuracy of an iteration: the state is entered from one other only."""
+    size, rare = 4000, 1e-25
+    chain = random_graph(size, 4).tolil()
+    chain.resize((size + 1, size + 1))
+    chain[7, size] = rare
+    chain[size, 0] = 1.0
+    chain = sparse.csr_array(chain)
+    assert _markov.is_wide(chain)
+    law = _markov.stationary(chain)
+    np.testing.assert_allclose(law[size], rare * law[7], rtol=1e-6)
+
+
+@FORMS
 @pytest.mark.parametrize("coupling", [1e-3, 1e-6, 1e-9])
 @pytest.mark.parametrize("seed", range(5))
 def test_the_law_of_a_nearly_decomposable_chain_loses_only_what_rounding_its_entries_does(
@@ -340,6 +372,11 @@ def test_the_spectral_radius_is_the_largest_modulus(seed):
         np.testing.assert_allclose(_markov.spectral_radius(form(matrix)), expected, atol=1e-9)
 
 
+@FORMS
+def test_two_states_that_lead_to_each_other_have_the_geometric_mean_as_radius(form):
+    assert _markov.spectral_radius(form(np.array([[0.0, 4.0], [1.0, 0.0]]))) == pytest.approx(2.0)
+
+
 LARGE = 1300
 
 
@@ -366,6 +403,22 @@ def test_the_radius_of_a_large_periodic_matrix_is_found():
     np.testing.assert_allclose(
         _markov.spectral_radius(large_cycle(np.full(LARGE, 0.5))), 0.5, rtol=1e-9
     )
+
+
+def test_the_radius_of_a_wide_periodic_matrix_is_found(monkeypatch):
+    """Powers of a matrix that swaps two halves do not settle."""
+    rng, size = np.random.default_rng(0), 60
+    for name in ("SMALL", "DENSE"):
+        monkeypatch.setattr(_markov, name, size)
+    matrix = np.zeros((2 * size, 2 * size))
+    matrix[:size, size:], matrix[size:, :size] = rng.random((2, size, size)) < 0.1
+    matrix *= rng.uniform(0.1, 1.0, matrix.shape)
+    matrix[:size, size:] += 0.1 * np.eye(size)
+    matrix[size:, :size] += 0.1 * np.roll(np.eye(size), 1, axis=1)
+    assert _markov.is_wide(sparse.csr_array(matrix))
+    expected = np.abs(np.linalg.eigvals(matrix)).max()
+    found = _markov.spectral_radius(sparse.csr_array(matrix))
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
 def test_the_radius_of_a_large_cycle_is_the_geometric_mean_of_its_weights():

@@ -586,8 +586,21 @@ def test_action_features_are_by_default_a_copy_of_the_state_features_for_each_ac
                 np.testing.assert_array_equal(xa[s, a], np.kron(np.eye(actions)[a], x[s]))
 
 
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_only_possible_outcomes_decide_whether_the_discount_is_constant(form):
+    """Each state is left for the other; what staying would discount by does not matter."""
+    p, discount = np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([[0.5, 0.9], [0.9, 0.5]])
+    if form is np.asarray:
+        mdp = MDP(p[:, None], 0.0, discount[:, None])
+    else:
+        stored = sparse.csr_array((p.ravel(), np.tile([0, 1], 2), np.array([0, 2, 4])))
+        mdp = MDP(stored, 0.0, discount.ravel())
+    assert mdp.constant_discount == 0.9
+
+
 @given(problems())
 def test_the_start_is_by_default_the_stationary_law_of_the_behaviour(built):
+    built = dataclasses.replace(built, start=None)
     P = np.einsum("sa,sat->st", built.behavior, built.mdp.transition)
     np.testing.assert_allclose(built.start @ P, built.start, atol=1e-15)
     np.testing.assert_allclose(built.start.sum(), 1.0, rtol=1e-14)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import gymnasium
 import numpy as np
 import pytest
-from scipy import sparse
+from scipy import sparse, stats
 
 from emphatic import oracle, problems
 from emphatic.mdp import policy_matrix
@@ -92,6 +92,14 @@ def test_a_name_may_be_a_file(tmp_path):
 
 def test_arguments_reach_the_problem():
     assert problems.make("two_state", discount=0.5).mdp.discount == 0.5
+
+
+def test_what_is_not_given_has_its_default():
+    assert problems.two_state().mdp.discount == 0.99
+    assert problems.counterexample(continuing=True).mdp.discount == 0.9
+    assert problems.garnet().mdp.discount == 0.9
+    slips = kernel(problems.grid(3, 3))[4]  # in the middle, where no wall hides a move
+    np.testing.assert_allclose(slips[range(4), [5, 7, 3, 1]], 0.9 + 0.1 / 4, rtol=1e-14)
 
 
 # Baird's counterexample.
@@ -399,6 +407,21 @@ def test_a_garnets_policies_interest_and_features():
     lazy = problems.garnet(greediness=0.0)
     np.testing.assert_allclose(lazy.behavior, 1 / 3)
     np.testing.assert_allclose(lazy.target, 1 / 3)
+
+
+def test_a_garnet_draws_from_the_laws_it_documents():
+    """Each sample is so large that its law cannot be mistaken for another."""
+    problem = problems.garnet(900, 4, 2, 3, greediness=2.0)
+    for policy in (problem.behavior, problem.target):
+        preference = np.log((policy - 0.1 / 4) / 0.9)  # up to a constant of each state
+        difference = (preference[:, 0] - preference[:, 1]) / np.sqrt(2.0 * 2.0**2)
+        assert stats.kstest(difference, "norm").pvalue > 1e-3
+    assert stats.kstest(problem.mdp.reward.ravel(), "norm").pvalue > 1e-3
+    assert stats.kstest(problem.x.ravel(), "norm").pvalue > 1e-3
+    assert stats.kstest(problem.interest - 0.5, "uniform").pvalue > 1e-3
+    p = problem.mdp.transition
+    part = (p[p > 0] - 0.1 / 2) / 0.9  # of a uniform point on a segment
+    assert stats.kstest(part, "uniform").pvalue > 1e-3
 
 
 def test_a_large_garnet_is_sparse():

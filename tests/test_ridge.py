@@ -72,6 +72,19 @@ def test_largest_ridge_meets_the_tolerance_and_no_larger_one_does(tolerance):
         assert getattr(cost(largest * 1.001), name) > tolerance
 
 
+@pytest.mark.parametrize("part", [0.3, 0.6, 0.9])
+def test_largest_ridge_takes_that_part_of_the_estimate_away(part):
+    """A tolerance close to the whole estimate, which no ridge may exceed."""
+    problem = problems.baird("one-hot", 0.3)
+    norm = oracle.ridge_cost(problem).emphasis_norm
+    largest = oracle.ridge_cost(problem, tolerance=part * norm).largest_emphasis_ridge
+    assert largest is not None
+    with_, without = (
+        np.split(oracle.gem_system(problem, ridge=eta).solution(), 2)[1] for eta in (largest, 0.0)
+    )
+    np.testing.assert_allclose(np.linalg.norm(with_ - without), part * norm, rtol=1e-6)
+
+
 def test_largest_ridge_is_infinite_where_even_no_estimate_is_close_enough():
     cost = oracle.ridge_cost(problems.baird("one-hot"), ridge=1.0, tolerance=1e6)
     assert cost.largest_ridge == np.inf
@@ -101,3 +114,9 @@ def test_ridge_cost_refuses_bad_arguments(arguments, message):
 def test_ridge_cost_needs_independent_features():
     with pytest.raises(ValueError, match="x: the features are linearly dependent"):
         oracle.ridge_cost(problems.baird("original"), ridge=0.1)
+
+
+def test_ridge_cost_needs_a_limit_without_a_ridge():
+    """The key matrix of the two states, (5 - 6 gamma)/2, vanishes at gamma = 5/6."""
+    with pytest.raises(ValueError, match="x: A is singular"):
+        oracle.ridge_cost(problems.two_state(5 / 6), ridge=0.1)

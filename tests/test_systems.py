@@ -199,6 +199,20 @@ def test_a_singular_system_says_so_and_offers_the_least_norm_solution():
     np.testing.assert_allclose(shortest @ null, 0.0, atol=1e-8)
 
 
+def test_the_least_norm_solution_ignores_what_is_rounding():
+    system = oracle.LinearSystem(np.diag([1.0, 0.5, 1e-14]), np.ones(3))
+    assert system.rank() == 2
+    np.testing.assert_allclose(system.least_norm_solution(), [1.0, 2.0, 0.0], atol=1e-12)
+
+
+@pytest.mark.parametrize("discount", [0.5, 5 / 6, 0.99])
+def test_the_slowest_mode_of_td_on_the_two_states_is_their_key_matrix(discount):
+    """It is (5 - 6 gamma)/2: negative where TD diverges, and 0 where it vanishes."""
+    slowest = oracle.td_system(problems.two_state(discount)).slowest_mode()
+    assert slowest is not None
+    np.testing.assert_allclose(slowest, (5 - 6 * discount) / 2, rtol=1e-12, atol=1e-15)
+
+
 def test_a_large_sparse_system_is_solved_sparse():
     """Tabular features of many states stay sparse, and the limit is still exact."""
     problem = problems.grid(40, 40, tiles=40)
