@@ -326,8 +326,8 @@ def test_the_problems_own_target_is_the_default():
 
 
 def test_rows_may_miss_one_by_rounding():
-    mdp(kernel(p111=0.75 + 5e-9))
-    problem(behavior=[[0.5, 0.5 + 5e-9], [0.5, 0.5]])
+    assert mdp(kernel(p111=0.75 + 5e-9)).transition[1, 1, 1] == 0.75 + 5e-9
+    assert problem(behavior=[[0.5, 0.5 + 5e-9], [0.5, 0.5]]).behavior[0, 1] == 0.5 + 5e-9
 
 
 # A target whose discounted chain does not lose anything.
