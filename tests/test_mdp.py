@@ -668,3 +668,10 @@ def test_a_view_of_a_sparse_problem_is_dense():
     np.testing.assert_array_equal(y.xa, [0.0, 0.0, 0.0, 2.0])
     np.testing.assert_array_equal(y.xa_next, [1.0, 0.0, 0.0, 0.0])
     assert y.rho == 1.0
+
+
+def test_a_discount_is_constant_only_if_every_possible_outcome_has_it():
+    assert mdp(discount=0.9).constant_discount == 0.9
+    assert mdp(discount=np.full((2, 2), 0.9)).constant_discount == 0.9
+    assert mdp(discount=np.array([[0.9, 0.9], [0.9, 0.5]])).constant_discount is None
+    assert mdp(discount=np.ones((2, 2))).constant_discount is None

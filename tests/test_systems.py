@@ -227,3 +227,25 @@ def test_a_large_sparse_system_is_solved_sparse():
 def test_etd_refuses_an_emphasis_of_another_size():
     with pytest.raises(ValueError, match=r"emphasis: got shape \(3,\)"):
         oracle.etd_system(problems.baird(), emphasis=np.ones(3))
+
+
+def test_a_large_ridge_on_small_features_is_not_singular():
+    """With eta = 1 beside features of 1e-7 the limit exists, and is nearly 0."""
+    problem = problems.baird("one-hot")
+    small = dataclasses.replace(problem, x=1e-7 * problem.x)
+    system = oracle.gem_system(small, ridge=1.0)
+    assert system.rank() == 14
+    w = np.split(system.solution(), 2)[1]
+    is_ = plainly(small, np.asarray(problem.target))
+    C_inverse = np.linalg.inv(small.x.T @ is_.D @ small.x)
+    A = small.x.T @ (np.eye(7) - is_.gP.T) @ is_.D @ small.x
+    b = A.T @ C_inverse @ small.x.T @ is_.D @ is_.i
+    np.testing.assert_allclose(w, np.linalg.solve(A.T @ C_inverse @ A + np.eye(7), b), rtol=1e-9)
+
+
+def test_a_matrix_that_cancels_to_rounding_is_singular():
+    """At gamma = 5/6 the key matrix (5 - 6 gamma)/2 of TD on the two states is 0."""
+    problem = problems.two_state(discount=5.0 / 6.0)
+    for system in (oracle.td_system(problem), oracle.reverse_td_system(problem)):
+        with pytest.raises(ValueError, match="singular"):
+            system.solution()
