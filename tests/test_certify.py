@@ -557,9 +557,9 @@ def test_arguments_of_the_wrong_kind_are_refused(arguments, message):
 
 def test_numbers_of_any_kind_are_step_sizes_and_lists_are_thetas():
     problem = problems.baird("one-hot")
-    assert isinstance(_settings.schedule(np.float32(0.1)), schedules.Polynomial)
-    with pytest.raises(ValueError, match=r"step_size: got '0\.1/t'"):
-        _settings.schedule("0.1/t")
+    assert isinstance(_settings.schedule("step_size", np.float32(0.1)), schedules.Polynomial)
+    with pytest.raises(ValueError, match=r"^actor_step_size: got '0\.1/t'"):
+        _settings.schedule("actor_step_size", "0.1/t")
     policy = Softmax(np.ones((7, 2, 3)))
     lists, arrays = (oracle.ridge_cost(problem, policy, 1e-3, t) for t in ([0, 0, 0], np.zeros(3)))
     assert lists == arrays

@@ -21,11 +21,11 @@ MAY_IMPORT = {
     "_checks": set(),
     "_markov": set(),
     "_names": set(),
-    "schedules": {"_types"},
+    "schedules": {"_types", "_checks"},
     "mdp": {"_types", "_checks", "_markov"},
     "learners": {"_types", "schedules"},
     "problems": {"_types", "_checks", "_markov", "_names", "mdp"},
-    "oracle": {"_types", "_markov", "mdp"},
+    "oracle": {"_types", "_checks", "_markov", "mdp"},
     "agents": {"_types", "schedules", "learners"},
 }
 

@@ -1,6 +1,7 @@
 """What every array that a person gives must satisfy; a `ValueError` says what does not."""
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -96,3 +97,9 @@ def seed(value: int) -> None:
     """A `ValueError` unless the seed is a whole number that is not negative."""
     if value < 0:
         raise ValueError(f"seed: got {value}; at least 0 is required")
+
+
+def ridge(value: Any) -> None:
+    """A `ValueError` unless the ridge is a finite number >= 0."""
+    if not (isinstance(value, Real) and 0.0 <= float(value) < np.inf):
+        raise ValueError(f"ridge: got {value}; it must be a finite number >= 0")

@@ -5,16 +5,17 @@ from numbers import Real
 
 import numpy as np
 
+from . import _checks as checks
 from ._assumptions import FAILS, HOLDS, OPEN, Row
-from .oracle.systems import require_ridge
 from .schedules import Polynomial
 
 
-def schedule(step_size) -> Polynomial | Callable | None:
+def schedule(name: str, step_size) -> Polynomial | Callable | None:
+    """The step sizes that an argument of this name gives: a number is a constant schedule."""
     if isinstance(step_size, Real):
         return Polynomial(float(step_size))
     if step_size is not None and not callable(step_size):
-        raise ValueError(f"step_size: got {step_size!r}; a number or a schedule is required")
+        raise ValueError(f"{name}: got {step_size!r}; a number or a schedule is required")
     return step_size
 
 
@@ -22,7 +23,7 @@ def ridge(ridge: float | None, fixed: bool) -> Row:
     statement = "the ridge eta is positive"
     if ridge is None:
         return Row("ridge", "Section 3", statement, OPEN, "not given", "give ridge")
-    require_ridge(ridge)
+    checks.ridge(ridge)
     if ridge > 0:
         return Row("ridge", "Section 3", statement, HOLDS, f"eta = {ridge:g}")
     remedy = "make eta positive" + (

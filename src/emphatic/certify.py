@@ -113,14 +113,11 @@ def certify(
                 f"target: the policy's features have shape {target.features.shape}; "
                 f"{(*problem.behavior.shape, 'n')} is required"
             )
-        size = target.features.shape[-1:]
-        theta = np.zeros(size) if theta is None else theta
-        if np.shape(theta) != size:
-            raise ValueError(f"theta: got shape {np.shape(theta)}; {size} is required")
+        theta = np.zeros(target.features.shape[-1]) if theta is None else theta
     policy, probability = resolve(problem, target, theta)
     require_tolerance(tolerance)
-    alpha, beta = settings.schedule(step_size), settings.schedule(actor_step_size)
-
+    alpha = settings.schedule("step_size", step_size)
+    beta = settings.schedule("actor_step_size", actor_step_size)
     damped = settings.damping(damping)
 
     rows = [assume.discount(problem), *assume.behavior(problem), *assume.features(problem)]

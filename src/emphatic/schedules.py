@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
+from . import _checks as checks
+
 Schedule = Callable[[Any], Any]
 """A function of the time $t$: a number for each step."""
 
@@ -85,6 +87,6 @@ def as_ridge(value: Any) -> Schedule:
     """A schedule as it is, and a number >= 0 as a constant one."""
     if callable(value):
         return value
-    if isinstance(value, int | float) and not (isfinite(value) and value >= 0):
-        raise ValueError(f"ridge: got {value}; it must be a finite number >= 0")
+    if isinstance(value, int | float):  # a traced value is not known here
+        checks.ridge(value)
     return lambda time: value

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from . import _checks as checks
 from . import oracle
 from .mdp import Problem
-from .oracle.systems import require_ridge, weighted_norm
+from .oracle.systems import weighted_norm
 
 NOISE = 1e-12  # the smallest d_mu(s) at which a division by it is believed
 LARGE = 20_000  # states above which what needs thousands of passes is left out
@@ -69,7 +70,7 @@ def solve(
 
     The quantities (linear systems as [FixedPoint]), and notes.
     """
-    require_ridge(ridge)
+    checks.ridge(ridge)
     target = problem.require_target(target)
     d, notes = oracle.stationary(problem), []
     values, m = oracle.values(problem, target), oracle.emphasis(problem, target)

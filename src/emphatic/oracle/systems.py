@@ -1,13 +1,13 @@
 """Mean fields of the linear learners: E[d_{t+1} - d_t] = alpha (vector - matrix d)."""
 
 from dataclasses import dataclass
-from numbers import Real
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from .. import _checks as checks
 from .._markov import Matrix
 from ..mdp import policy_matrix, Problem
 from .chain import emphasis as exact_emphasis
@@ -137,15 +137,9 @@ def _stack(blocks, vectors, sizes) -> LinearSystem:
     return LinearSystem(np.block(blocks), vector, sizes)
 
 
-def require_ridge(ridge: float) -> None:
-    """A `ValueError` unless the ridge is a finite number >= 0."""
-    if not (isinstance(ridge, Real) and np.isfinite(ridge) and ridge >= 0):
-        raise ValueError(f"ridge: got {ridge}; it must be a finite number >= 0")
-
-
 def _gradient_system(C, A, b, ridge: float) -> LinearSystem:
     r"""$G = [[C, A], [-A^\top, \eta I]]$ and $h = [b; 0]$."""
-    require_ridge(ridge)
+    checks.ridge(ridge)
     size = C.shape[0]
     eye = sparse.eye_array(size, format="csr") if sparse.issparse(C) else np.eye(size)
     sizes = column_sizes(C)
