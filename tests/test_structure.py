@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "problems": {"_types", "_checks", "_markov", "_names", "mdp"},
     "oracle": {"_types", "_checks", "_markov", "mdp"},
     "agents": {"_types", "schedules", "learners"},
+    "engine": {"_types", "_checks", "_names", "schedules", "mdp", "learners", "oracle"},
 }
 
 
@@ -88,6 +89,8 @@ HEAVY = (
     "scipy.optimize",
     "scipy.sparse.linalg",
     "tyro",
+    "llvmlite",
+    "xarray",
 )
 
 

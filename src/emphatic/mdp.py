@@ -149,6 +149,24 @@ class MDP:
             return np.repeat(np.ravel(values), np.diff(self.transition.indptr))
         return np.broadcast_to(values, self.transition.data.shape)
 
+    @cached_property
+    def outcomes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Every outcome of positive probability, ordered by its pair `s * num_actions + a`.
+
+        The pair, the next state, the probability, the reward and the discount of each.
+        """
+        kernel = self.kernel
+        if sparse.issparse(kernel):
+            pair = np.repeat(np.arange(kernel.shape[0]), np.diff(kernel.indptr))
+            state_next, p = kernel.indices, kernel.data
+        else:
+            pair, state_next = (index.ravel() for index in np.indices(kernel.shape))
+            p = kernel.ravel()
+        columns = pair, state_next, p, self.outcome(self.reward), self.outcome(self.discount)
+        possible = np.flatnonzero(p > 0)
+        a, b, c, d, e = (checks.frozen(column[possible]) for column in columns)
+        return a, b, c, d, e
+
     def _weighted(self, weight: Any) -> Matrix:
         if not self.is_sparse:
             flat = self.outcome(weight) * self.transition.ravel()

@@ -3,11 +3,11 @@
 from typing import Any
 
 import equinox as eqx
-import jax
 from jaxtyping import Array, Float
 
 from .._types import Learner, Transition
 from ..schedules import as_schedule
+from ._initial import standard_normal
 
 
 class ETDState(eqx.Module):
@@ -38,9 +38,7 @@ def etd(emphasis: Learner[Any, Transition], step_size: Any) -> Learner[ETDState,
     alpha_of = as_schedule(step_size)
 
     def init(key, y: Transition) -> ETDState:
-        of_emphasis, of_nu = jax.random.split(key)
-        nu = jax.random.normal(of_nu, y.x.shape, y.x.dtype)
-        return ETDState(emphasis.init(of_emphasis, y), nu)
+        return ETDState(emphasis.init(key, y), standard_normal(key, "nu", y.x))
 
     def step(state: ETDState, y: Transition) -> ETDState:
         nu, alpha, M = state.nu, alpha_of(y.time), emphasis.predict(state.emphasis, y)

@@ -3,12 +3,12 @@
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._types import Learner, Transition
 from ..schedules import as_ridge, as_schedule
+from ._initial import standard_normal
 
 
 class GEMState(eqx.Module):
@@ -45,7 +45,7 @@ def gem(step_size: Any, ridge: Any = 0.0) -> Learner[GEMState, Transition]:
     alpha_of, eta_of = as_schedule(step_size), as_ridge(ridge)
 
     def init(key, y: Transition) -> GEMState:
-        return GEMState(jnp.zeros_like(y.x), jax.random.normal(key, y.x.shape, y.x.dtype))
+        return GEMState(jnp.zeros_like(y.x), standard_normal(key, "w", y.x))
 
     def step(state: GEMState, y: Transition) -> GEMState:
         kappa, w, alpha, eta = state.kappa, state.w, alpha_of(y.time), eta_of(y.time)

@@ -3,12 +3,12 @@
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._types import Learner, Transition
 from ..schedules import as_ridge, as_schedule
+from ._initial import standard_normal
 
 
 class GQ2State(eqx.Module):
@@ -42,7 +42,7 @@ def gq2(step_size: Any, ridge: Any = 0.0) -> Learner[GQ2State, Transition]:
     alpha_of, eta_of = as_schedule(step_size), as_ridge(ridge)
 
     def init(key, y: Transition) -> GQ2State:
-        return GQ2State(jnp.zeros_like(y.xa), jax.random.normal(key, y.xa.shape, y.xa.dtype))
+        return GQ2State(jnp.zeros_like(y.xa), standard_normal(key, "u", y.xa))
 
     def step(state: GQ2State, y: Transition) -> GQ2State:
         kappa, u, alpha, eta = state.kappa, state.u, alpha_of(y.time), eta_of(y.time)

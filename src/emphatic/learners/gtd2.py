@@ -3,12 +3,12 @@
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._types import Learner, Transition
 from ..schedules import as_schedule
+from ._initial import standard_normal
 
 
 class GTD2State(eqx.Module):
@@ -41,7 +41,7 @@ def gtd2(step_size: Any) -> Learner[GTD2State, Transition]:
     alpha_of = as_schedule(step_size)
 
     def init(key, y: Transition) -> GTD2State:
-        return GTD2State(jnp.zeros_like(y.x), jax.random.normal(key, y.x.shape, y.x.dtype))
+        return GTD2State(jnp.zeros_like(y.x), standard_normal(key, "nu", y.x))
 
     def step(state: GTD2State, y: Transition) -> GTD2State:
         kappa, nu, alpha = state.kappa, state.nu, alpha_of(y.time)

@@ -3,11 +3,11 @@
 from typing import Any
 
 import equinox as eqx
-import jax
 from jaxtyping import Array, Float
 
 from .._types import Learner, Transition
 from ..schedules import as_schedule
+from ._initial import standard_normal
 
 
 class ReverseTDState(eqx.Module):
@@ -34,7 +34,7 @@ def reverse_td(step_size: Any) -> Learner[ReverseTDState, Transition]:
     alpha_of = as_schedule(step_size)
 
     def init(key, y: Transition) -> ReverseTDState:
-        return ReverseTDState(jax.random.normal(key, y.x.shape, y.x.dtype))
+        return ReverseTDState(standard_normal(key, "w", y.x))
 
     def step(state: ReverseTDState, y: Transition) -> ReverseTDState:
         w, alpha = state.w, alpha_of(y.time)

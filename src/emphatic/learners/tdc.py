@@ -3,12 +3,12 @@
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._types import Learner, Transition
 from ..schedules import as_schedule
+from ._initial import standard_normal
 
 
 class TDCState(eqx.Module):
@@ -41,7 +41,7 @@ def tdc(step_size: Any, correction_step_size: Any = None) -> Learner[TDCState, T
     beta_of = alpha_of if correction_step_size is None else as_schedule(correction_step_size)
 
     def init(key, y: Transition) -> TDCState:
-        return TDCState(jnp.zeros_like(y.x), jax.random.normal(key, y.x.shape, y.x.dtype))
+        return TDCState(jnp.zeros_like(y.x), standard_normal(key, "nu", y.x))
 
     def step(state: TDCState, y: Transition) -> TDCState:
         kappa, nu, alpha, beta = state.kappa, state.nu, alpha_of(y.time), beta_of(y.time)

@@ -6,7 +6,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy import sparse
 
 from .._types import Sample
 from ..mdp import Problem
@@ -17,24 +16,17 @@ CHUNK = 2**15  # samples evaluated at once
 def samples(problem: Problem) -> tuple[np.ndarray, Sample]:
     """Every sample of positive probability, and the probabilities."""
     mdp, mu = problem.mdp, problem.behavior
-    kernel = mdp.kernel
-    if sparse.issparse(kernel):
-        rows = np.repeat(np.arange(kernel.shape[0]), np.diff(kernel.indptr))
-        columns, p = kernel.indices, kernel.data
-    else:
-        rows, columns = (index.ravel() for index in np.indices(kernel.shape))
-        p = kernel.ravel()
-    state, action = rows // mdp.num_actions, rows % mdp.num_actions
-    probability = problem.stationary[state] * mu[state, action] * p
-    joint = probability[:, None] * mu[columns]
+    pair, state_next, p, reward, discount = mdp.outcomes
+    state, action = pair // mdp.num_actions, pair % mdp.num_actions
+    joint = (problem.stationary[state] * mu[state, action] * p)[:, None] * mu[state_next]
     outcome, action_next = np.nonzero(joint)
     sample = Sample(
         time=np.zeros(len(outcome), int),
         state=state[outcome],
         action=action[outcome],
-        reward=mdp.outcome(mdp.reward)[outcome],
-        discount=mdp.outcome(mdp.discount)[outcome],
-        state_next=columns[outcome],
+        reward=reward[outcome],
+        discount=discount[outcome],
+        state_next=state_next[outcome],
         action_next=action_next,
     )
     return joint[outcome, action_next], sample

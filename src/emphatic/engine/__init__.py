@@ -1,0 +1,5 @@
+"""Engines: thousands of learners on one stream of experience, compiled."""
+
+from .measures import Measure as Measure
+from .measures import MEASURES as MEASURES
+from .run import run as run

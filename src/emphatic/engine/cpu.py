@@ -1,0 +1,272 @@
+"""The fused engine: simulation, update and measurement of all lanes in native loops."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .llvm import Function, I32, I64, Vector, vector_bytes
+from .lower import evaluate, FusionError, Lane, Lowering, Table, Uniform
+from .stream import Stream
+from .sweep import Sweep, TABLE_BYTES
+
+MOST_NUMBERS = 160  # of a state: beyond, a step is all loads and stores
+MOST_INSTRUCTIONS = 40_000  # of a step: beyond, compilation takes minutes
+UINT32 = np.dtype(np.uint32)
+
+
+def _entries(raws: Sequence[Any], dtype: np.dtype, shape: Sequence[int] = ()) -> np.ndarray:
+    out = np.empty(tuple(shape), object)
+    for index, raw in enumerate(raws):
+        out.flat[index] = Lane(raw, dtype)
+    return out
+
+
+def _size(leaf: Any) -> int:
+    return int(np.prod(leaf.shape))
+
+
+class Experience:
+    """The stream of a problem, compiled: one step after the other, in scalars."""
+
+    def __init__(self, stream: Stream):
+        self.arrays = [np.ascontiguousarray(table) for table in jax.tree.leaves(stream.tables)]
+        word = jax.ShapeDtypeStruct((), UINT32)
+        tables = jax.tree.map(lambda t: jax.ShapeDtypeStruct(t.shape, t.dtype), stream.tables)
+
+        def begin(tables: Any, key: Any, pair: Any, time: Any) -> Any:
+            return stream.begin(tables, key), pair
+
+        arguments = tables, (word, word), word, word
+        self._begin = self._compile("begin", jax.make_jaxpr(begin)(*arguments))
+        self._advance = self._compile("advance", jax.make_jaxpr(stream.advance)(*arguments))
+
+    def _compile(self, name: str, closed: Any) -> Any:
+        tables = [Table(n, array.shape, UINT32) for n, array in enumerate(self.arrays)]
+        addresses = [f"table{table.number}" for table in tables]
+        f = Function(name, ["steps", "low", "high", "time", "pair", "rows", *addresses])
+        b, machine = f.builder, Vector(f.builder, UINT32, 1)
+        machine.tables = [f.pointer(address) for address in addresses]
+        pair, rows = f.pointer("pair"), f.pointer("rows")
+        key = [b.trunc(f.number(part), I32) for part in ("low", "high")]
+
+        def step(number: Any, carried: list[Any]) -> list[Any]:
+            time = b.trunc(b.add(f.number("time"), number), I32)
+            words = [_entries([raw], UINT32) for raw in (*key, *carried, time)]
+            found = Lowering(machine, UINT32).run(closed.jaxpr, closed.consts, [*tables, *words])
+            pair_next, row = (value[()].raw for value in found)
+            b.store(row, machine.at(rows, number, UINT32))
+            return [pair_next]
+
+        (last,) = f.loop(f.number("steps"), [b.load(pair, typ=I32)], step)
+        b.store(last, pair)
+        return f.compile()
+
+    def _call(self, function: Any, steps: int, seed: int, time: int, *arrays: np.ndarray) -> None:
+        addresses = [array.ctypes.data for array in (*arrays, *self.arrays)]
+        function(steps, seed & 0xFFFFFFFF, seed >> 32, time, *addresses)
+
+    def begin(self, seeds: Sequence[int]) -> np.ndarray:
+        """The first pair of each seed."""
+        pairs = np.zeros((len(seeds), 1), UINT32)
+        for seed, pair in zip(seeds, pairs, strict=True):
+            self._call(self._begin, 1, seed, 0, pair, np.zeros(1, UINT32))
+        return pairs
+
+    def advance(
+        self, seeds: Sequence[int], time: int, pairs: np.ndarray, steps: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The pairs after the next steps, and their rows, seeds first."""
+        rows, pairs = np.empty((len(seeds), steps), UINT32), pairs.copy()
+        for number, seed in enumerate(seeds):
+            self._call(self._advance, steps, seed, time, pairs[number], rows[number])
+        return pairs, rows
+
+
+class Program:
+    """A sweep as vector code: all its lanes on the rows of one seed.
+
+    A group of `width` lanes goes through all steps of a chunk with its state in registers. What
+    is uniform is read from a table, by the row of the step.
+    """
+
+    def __init__(self, sweep: Sweep, stream: Stream, width: int | None = None):
+        if sweep.num_state > MOST_NUMBERS:
+            raise FusionError(f"a state has {sweep.num_state} numbers, more than {MOST_NUMBERS}")
+        self.sweep, self.stream = sweep, stream
+        self.width = width or self._width()
+        self.padded = -(-sweep.num_lanes // self.width) * self.width
+        self.lanes = self._packed(sweep.lanes)
+        with jax.enable_x64(sweep.dtype == np.float64):
+            arguments = sweep.lane, sweep.state, sweep.exact, sweep.example
+            self._closed = jax.make_jaxpr(sweep.step)(*arguments)
+        self._inputs()
+        self._learn = self._compile()
+        self._columns = {varies: jax.jit(self._evaluator(varies)) for varies in (True, False)}
+        self.fixed = self._uniform(False, [])
+        self.table = None
+        columns = self.slots[True]
+        size = stream.num_rows * max(1, len(columns)) * sweep.dtype.itemsize
+        if size <= TABLE_BYTES and not any(node.timed for node, _ in columns):
+            self.table = self._tabulated(np.arange(stream.num_rows), 0)
+
+    def _width(self) -> int:
+        """Vectors that fill about half of the registers, and leave few lanes empty."""
+        sweep, vector = self.sweep, vector_bytes() // self.sweep.dtype.itemsize
+        most = min(4 * vector, max(vector, 16 * vector // max(1, sweep.num_state)))
+        widths = [width for width in (vector // 2, vector, 2 * vector, 4 * vector) if width <= most]
+
+        def cost(width: int) -> float:  # half a vector is not half the work
+            return -(-sweep.num_lanes // width) * max(width, 0.6 * vector)
+
+        return min(reversed(widths), key=cost)
+
+    def _packed(self, tree: Any) -> np.ndarray:
+        """Leaves with lanes first as rows of lanes, the last lane repeated to fill the vectors."""
+        lanes = self.sweep.num_lanes
+        rows = [np.asarray(leaf).reshape(lanes, -1).T for leaf in jax.tree.leaves(tree)]
+        rows = np.concatenate([np.zeros((0, lanes), self.sweep.dtype), *rows])
+        return np.pad(rows, ((0, 0), (0, self.padded - lanes)), mode="edge")
+
+    # What is uniform
+
+    def _inputs(self) -> None:
+        """The arguments and constants of the jaxpr that are the same for all lanes."""
+        sweep, example = self.sweep, self.sweep.example
+        fixed = [*jax.tree.leaves(sweep.exact), *map(np.asarray, self._closed.consts)]
+        self._fixed = {Uniform(np.shape(a), a.dtype, False, False): a for a in fixed}
+        self._varying = [
+            Uniform(np.shape(leaf), leaf.dtype, True, leaf is example.time)
+            for leaf in jax.tree.leaves(example)
+        ]
+
+    def _evaluator(self, varies: bool) -> Callable[[list[Any]], Any]:
+        """A function from transitions to the columns of uniform values."""
+        nodes = list(dict.fromkeys(node for node, _ in self.slots[varies]))
+        first = dict(zip(nodes, np.cumsum([0, *map(_size, nodes)]), strict=False))
+        order = np.array([first[node] + index for node, index in self.slots[varies]], int)
+
+        def columns(leaves: list[Any]) -> Any:
+            known = self._fixed | dict(zip(self._varying, leaves, strict=False))
+            values = [jnp.ravel(value) for value in evaluate(nodes, known)]
+            values = [value.astype(self.sweep.dtype) for value in values]
+            return jnp.concatenate([jnp.zeros(0, self.sweep.dtype), *values])[order]
+
+        return jax.vmap(columns) if varies else columns
+
+    def _uniform(self, varies: bool, leaves: list[Any]) -> np.ndarray:
+        with jax.enable_x64(self.sweep.dtype == np.float64):
+            return np.ascontiguousarray(self._columns[varies](leaves))
+
+    def _tabulated(self, rows: np.ndarray, time: Any) -> np.ndarray:
+        y = self.sweep.transitions(self.stream.sample(rows, time))
+        return self._uniform(True, jax.tree.leaves(y))
+
+    # The loops
+
+    def _compile(self) -> Any:
+        sweep, width = self.sweep, self.width
+        addresses = ["lengths", "rows", "table", "fixed", "lanes", "states", "sums"]
+        f = Function("learn", ["groups", "padded", "chunks", "stride", *addresses])
+        b, machine = f.builder, Vector(f.builder, sweep.dtype, width)
+        at = {name: f.pointer(name) for name in addresses}
+        machine.columns[False] = at["fixed"]
+
+        def place(group: Any, row: Any) -> Any:
+            """Where a group begins in a row of lanes."""
+            return b.add(b.mul(group, I64(width)), b.mul(f.number("padded"), row))
+
+        def of_chunk(chunk: Any, count: int, number: int) -> Any:
+            return b.add(b.mul(chunk, I64(count)), I64(number))
+
+        def group(group: Any, _: Any) -> list[Any]:
+            lanes = [
+                machine.read(at["lanes"], place(group, I64(row))) for row in range(len(self.lanes))
+            ]
+
+            def chunk(chunk: Any, carried: list[Any]) -> list[Any]:
+                numbers, measures = range(sweep.num_state), range(len(sweep.measures))
+                (offset,) = carried
+                steps = b.load(machine.at(at["lengths"], chunk, np.int64), typ=I64)
+                state = [
+                    machine.read(at["states"], place(group, of_chunk(chunk, len(numbers), n)))
+                    for n in numbers
+                ]
+                zeros = [machine.constant(0.0, sweep.dtype) for _ in measures]
+
+                def step(step: Any, carried: list[Any]) -> list[Any]:
+                    here = machine.at(at["rows"], b.add(offset, step), UINT32)
+                    row = b.mul(b.zext(b.load(here, typ=I32), I64), f.number("stride"))
+                    machine.columns[True] = machine.at(at["table"], row, sweep.dtype)
+                    machine.loaded.clear()
+                    state, sums = carried[: len(numbers)], carried[len(numbers) :]
+                    after = self._emit(machine, lanes, state)
+                    if len(b.block.instructions) > MOST_INSTRUCTIONS:
+                        raise FusionError(f"a step has more than {MOST_INSTRUCTIONS} instructions")
+                    found = zip(sums, after[len(numbers) :], strict=True)
+                    return [*after[: len(numbers)], *(b.fadd(*pair) for pair in found)]
+
+                last = f.loop(steps, [*state, *zeros], step)
+                following = b.add(chunk, I64(1))
+                for n in numbers:
+                    index = place(group, of_chunk(following, len(numbers), n))
+                    machine.write(last[n], at["states"], index, sweep.dtype)
+                for n in measures:
+                    index = place(group, of_chunk(chunk, len(measures), n))
+                    machine.write_double(last[len(numbers) + n], at["sums"], index)
+                return [b.add(offset, steps)]
+
+            f.loop(f.number("chunks"), [I64(0)], chunk)
+            return []
+
+        f.loop(f.number("groups"), [], group)
+        return f.compile()
+
+    def _emit(self, machine: Vector, lanes: list[Any], state: list[Any]) -> list[Any]:
+        """One step: the numbers of the next state, and the measures."""
+        sweep = self.sweep
+
+        def arrays(raws: Sequence[Any], tree: Any) -> list[np.ndarray]:
+            leaves = jax.tree.leaves(tree)
+            ends = np.cumsum([0, *map(_size, leaves)])
+            parts = [raws[first:last] for first, last in itertools.pairwise(ends)]
+            return [_entries(p, sweep.dtype, a.shape) for p, a in zip(parts, leaves, strict=True)]
+
+        fixed = list(self._fixed)
+        exact, consts = np.split(np.array(fixed, object), [len(jax.tree.leaves(sweep.exact))])
+        lowering = Lowering(machine, sweep.dtype)
+        found = lowering.run(
+            self._closed.jaxpr,
+            list(consts),
+            [*arrays(lanes, sweep.lane), *arrays(state, sweep.state), *exact, *self._varying],
+        )
+        self.slots = lowering.slots
+        return [lane.raw for out in found for lane in lowering.lanes(out).flat]
+
+    def begin(self, seeds: Sequence[int]) -> np.ndarray:
+        """The first states, with axes (number, lane); seeds are taken one at a time."""
+        (seed,) = seeds
+        return self._packed(self.sweep.initial(seed))
+
+    def advance(
+        self, rows: np.ndarray, time: int, lengths: np.ndarray, states: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The states after the chunks, each chunk's sums, and the states after each chunk.
+
+        Sums have axes (chunk, measure, seed, lane), states (chunk, number, seed, lane).
+        """
+        (steps,), table = rows, self.table
+        if table is None:
+            table = self._tabulated(steps, time + np.arange(len(steps)))
+            steps = np.arange(len(steps), dtype=UINT32)
+        every = np.empty((len(lengths) + 1, *states.shape), self.sweep.dtype)
+        every[0] = states
+        sums = np.empty((len(lengths), len(self.sweep.measures), self.padded))
+        arrays = (lengths, steps, table, self.fixed, self.lanes, every, sums)
+        sizes = self.padded // self.width, self.padded, len(lengths), table.shape[1]
+        self._learn(*sizes, *(array.ctypes.data for array in arrays))
+        kept = slice(self.sweep.num_lanes)
+        return every[-1], sums[:, :, None, kept], every[1:, :, None, kept]

@@ -1,0 +1,138 @@
+"""What a person asks of an engine, checked before anything runs."""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .. import _checks as checks
+from .. import learners as library
+from .._names import unknown
+from .._types import Learner
+from ..mdp import Problem
+from .measures import example_of, is_linear, Make, MEASURES
+
+OWN = ("learner", "target", "seed", "time")  # axes that are always there
+
+
+def seeds(seeds: int | Sequence[int]) -> list[int]:
+    """The seeds as a list; a number stands for all below it."""
+    if isinstance(seeds, int):
+        checks.count("seeds", seeds)
+        return list(range(seeds))
+    words = [int(seed) for seed in seeds]
+    if not words or len(set(words)) < len(words) or min(words) < 0 or max(words) >= 2**64:
+        raise ValueError(f"seeds: got {seeds}; distinct whole numbers in [0, 2^64) are required")
+    return words
+
+
+def targets(problem: Problem, target: Any) -> dict[Any, np.ndarray]:
+    """The target policies by label; a single one has an empty label."""
+    if not isinstance(target, Mapping):
+        return {"": problem.require_target(target)}
+    if not target:
+        raise ValueError("target: got no policies; at least one is required")
+    return {label: problem.require_target(policy) for label, policy in target.items()}
+
+
+def axes(grid: Mapping[str, ArrayLike]) -> dict[str, np.ndarray]:
+    """The axes of a grid, each distinct finite numbers."""
+    axes = {}
+    for name, values in grid.items():
+        if name in OWN:
+            raise ValueError(f"grid: {name!r} is an axis of every result; choose another name")
+        listed = list(np.ravel(np.asarray(values, object)))
+        for value in listed:
+            if not isinstance(value, int | float | np.number):
+                raise ValueError(
+                    f"grid: {name} has {value!r}; a lane needs a number (a schedule belongs in "
+                    "the function that makes the learner)"
+                )
+        axes[name] = checks.finite(f"grid: {name}", listed)
+        if not listed or len(set(listed)) < len(listed):
+            raise ValueError(f"grid: {name} is {listed}; distinct numbers are required")
+    return axes
+
+
+def _arguments(make: Make) -> tuple[set[str], set[str]]:
+    """The arguments that a function takes, and those that it needs."""
+    parameters = inspect.signature(make).parameters.values()
+    takes = {each.name for each in parameters if each.kind is not each.VAR_KEYWORD}
+    return takes, {each.name for each in parameters if each.default is each.empty} & takes
+
+
+def _named(name: str) -> Make:
+    known = [key for key, each in vars(library).items() if inspect.isfunction(each)]
+    if name not in known:
+        raise unknown("learners", name, known)
+    return getattr(library, name)
+
+
+def _always(learner: Learner) -> Make:
+    return lambda: learner
+
+
+def makes(learners: Any, axes: Mapping[str, np.ndarray]) -> dict[str, Make]:
+    """Functions that make learners; every point of their axes has been tried."""
+    if not learners or isinstance(learners, str):
+        raise ValueError(f"learners: got {learners!r}; at least one by its name is required")
+    if not isinstance(learners, Mapping):
+        learners = {name: _named(name) for name in learners}
+    made: dict[str, Any] = {}
+    for name, make in learners.items():
+        if not callable(make) and not isinstance(make, Learner):
+            raise ValueError(
+                f"learners: {name!r} is a {type(make).__name__}; a function that makes a learner, "
+                "or a learner, is required"
+            )
+        made[name] = _always(make) if isinstance(make, Learner) else make
+    known = {name: _arguments(make) for name, make in made.items()}
+    every = sorted(set().union(*(takes for takes, _ in known.values())))
+    for axis in axes:
+        if axis not in every:
+            raise unknown("grid", axis, every)
+    for name, (_, needs) in known.items():
+        for argument in sorted(needs - set(axes)):
+            raise ValueError(f"grid: learner {name!r} needs {argument!r}; give its values")
+    for name, make in made.items():
+        first = {axis: values[0] for axis, values in axes.items() if axis in known[name][0]}
+        for axis in first:
+            for value in axes[axis].tolist():
+                try:
+                    make(**{key: float(each) for key, each in first.items()} | {axis: value})
+                except ValueError as error:
+                    raise ValueError(f"grid: {name!r} with {axis} = {value:g}: {error}") from None
+    return made
+
+
+def lanes(make: Make, axes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """All points of the axes that a learner takes, the last axis fastest."""
+    own = {axis: values for axis, values in axes.items() if axis in _arguments(make)[0]}
+    points = np.meshgrid(*own.values(), indexing="ij")
+    return {axis: each.ravel() for axis, each in zip(own, points, strict=True)}
+
+
+def require_measures(
+    problem: Problem,
+    measures: Sequence[str],
+    makes: Mapping[str, Make],
+    axes: Mapping[str, np.ndarray],
+) -> None:
+    """A `ValueError` unless every measure is known and makes sense for every learner."""
+    if isinstance(measures, str) or not measures:
+        raise ValueError(f"measures: got {measures!r}; a list of names is required")
+    for name in measures:
+        if name not in MEASURES and name != "weights":
+            raise unknown("measures", name, (*MEASURES, "weights"))
+        features = MEASURES[name].features if name != "weights" else None
+        if features is None:
+            continue
+        for learner, make in makes.items():
+            first = {axis: float(each[0]) for axis, each in lanes(make, axes).items()}
+            if not is_linear(make(**first), example_of(problem, np.float32), features):
+                raise ValueError(
+                    f"measures: {name!r} needs a prediction that is linear in the features "
+                    f"{features}; that of {learner!r} is not"
+                )

@@ -1,0 +1,114 @@
+"""What an engine runs: one learner on all its lanes, under one target."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._types import Sample, Transition
+from ..mdp import Problem
+from .measures import example_of, Make, Measure
+
+TABLE_BYTES = 2**26  # transitions are tabulated up to this size, and made as they come beyond
+
+
+def cast(tree: Any, dtype: np.dtype) -> Any:
+    """NumPy arrays, the floating ones in the working type."""
+
+    def of(leaf: Any) -> np.ndarray:
+        leaf = np.asarray(leaf)
+        return leaf.astype(dtype if leaf.dtype.kind == "f" else leaf.dtype, copy=False)
+
+    return jax.tree.map(of, tree)
+
+
+class Sweep:
+    """One learner under one target, with the values of its lanes and what is measured.
+
+    **Arguments:**
+
+    - `make`: Makes the learner of a lane from its values.
+    - `lanes`: The values, for each argument of `make` one number for each lane.
+    - `problem`, `target`: The problem and the target policy.
+    - `measures`: The measures by name.
+    - `dtype`: The working type.
+    """
+
+    def __init__(
+        self,
+        make: Make,
+        lanes: Mapping[str, np.ndarray],
+        problem: Problem,
+        target: np.ndarray,
+        measures: Mapping[str, Measure],
+        dtype: np.dtype,
+    ):
+        self.make, self.problem, self.target = make, problem, target
+        self.measures, self.dtype = measures, np.dtype(dtype)
+        self.num_lanes = len(next(iter(lanes.values()), [None]))
+        exact, own = {}, {}
+        for name, measure in measures.items():
+            exact[name] = measure.exact(problem, target)
+            own[name] = measure.own(problem, target, make, lanes)
+        self.exact = cast(exact, self.dtype)
+        self.lanes = cast({"of": dict(lanes), "own": own}, self.dtype)
+        self.example = example_of(problem, self.dtype)
+        with jax.enable_x64(self.dtype == np.float64):
+            self.state = jax.eval_shape(lambda lane: self._init(jax.random.key(0), lane), self.lane)
+
+        leaves = jax.tree.leaves(self.state)
+        self.num_state = sum(int(np.prod(leaf.shape)) for leaf in leaves)
+
+    @property
+    def names(self) -> list[str]:
+        """What the numbers of a state are called, such as `w[0]`."""
+        return [
+            jax.tree_util.keystr(path, simple=True, separator=".")
+            + "".join(f"[{n}]" for n in index)
+            for path, leaf in jax.tree_util.tree_leaves_with_path(self.state)
+            for index in np.ndindex(leaf.shape)
+        ]
+
+    @property
+    def lane(self) -> Any:
+        """The shapes of one lane's values."""
+        return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), self.lanes)
+
+    def step(self, lane: Any, state: Any, exact: Any, y: Transition) -> tuple[Any, list[Any]]:
+        """The next state of one lane, and its measures before it: what an engine compiles."""
+        learner = self.make(**lane["of"])
+        numbers = [
+            measure.value(exact[name], lane["own"][name], learner, state, y)
+            for name, measure in self.measures.items()
+        ]
+        return learner.step(state, y), numbers
+
+    def _init(self, key: Any, lane: Any) -> Any:
+        return self.make(**lane["of"]).init(key, self.example)
+
+    def initial(self, seed: int) -> Any:
+        """The first state of every lane: it depends on the seed and the names of the weights."""
+        with jax.enable_x64(self.dtype == np.float64):
+            words = jnp.asarray([seed >> 32, seed & 0xFFFFFFFF], jnp.uint32)
+            key = jax.random.wrap_key_data(words, impl="threefry2x32")
+            return jax.vmap(lambda lane: self._init(key, {"of": lane}), axis_size=self.num_lanes)(
+                self.lanes["of"]
+            )
+
+    @cached_property
+    def _view(self) -> Any:
+        pi = self.target
+
+        def view(sample: Sample) -> Transition:
+            row = jnp.asarray(pi)
+            return self.problem.view(row[sample.state], row[sample.state_next], sample)
+
+        return jax.jit(jax.vmap(view))
+
+    def transitions(self, sample: Sample) -> Transition:
+        """What the learner sees of samples, computed in float64."""
+        with jax.enable_x64(True):
+            return cast(self._view(sample), self.dtype)
