@@ -28,6 +28,8 @@ MAY_IMPORT = {
     "oracle": {"_types", "_checks", "_markov", "mdp"},
     "agents": {"_types", "schedules", "learners"},
     "engine": {"_types", "_checks", "_names", "schedules", "mdp", "learners", "oracle"},
+    "experiment": {"_types", "_checks", "mdp", "engine"},
+    "statistics": set(),
 }
 
 

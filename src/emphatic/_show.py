@@ -1,12 +1,13 @@
 """How answers look: tables for people, JSON for machines, a picture."""
 
-import dataclasses
-import json
+import contextlib
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ._json import as_json as as_json
 from .certify import Certificate
 from .mdp import Problem
 from .solve import FixedPoint, LEARNERS
@@ -19,33 +20,6 @@ COLORS = {"holds": "green", "fails": "red", "cannot be decided": "yellow"}
 def number(value: float | None) -> str:
     """Six significant digits; a dash for what is not known."""
     return "-" if value is None or np.isnan(value) else f"{value:.6g}"
-
-
-def plain(value: Any) -> Any:
-    """A value as JSON can hold it: infinities are strings, NaN is null."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, dict):
-        return {key: plain(entry) for key, entry in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, list | tuple):
-        return [plain(entry) for entry in value]
-    if isinstance(value, float):
-        if np.isnan(value):
-            return None
-        if np.isinf(value):
-            return "inf" if value > 0 else "-inf"
-    return value
-
-
-def as_json(value: dict[str, Any]) -> str:
-    """JSON without NaN or Infinity, one key on a line."""
-    lines = [
-        f"  {json.dumps(key)}: {json.dumps(entry, allow_nan=False)}"
-        for key, entry in plain(value).items()
-    ]
-    return "{\n" + ",\n".join(lines) + "\n}"
 
 
 def console():
@@ -273,3 +247,61 @@ def draw(path: Path, title: str, problem: Problem, exact: dict[str, Any]) -> Non
         figure.savefig(path, dpi=150)
     except OSError as error:
         raise ValueError(f"plot: {path} cannot be written: {error.strerror}") from None
+
+
+@contextlib.contextmanager
+def progress(title: str):
+    """A bar with updates per second, moved on by calling it with the updates done and all."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = "[bold]{task.description}", BarColumn(), TaskProgressColumn()
+    with Progress(
+        *columns,
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    ) as bar:
+        task, began = bar.add_task(title, total=None, rate=""), time.monotonic()
+
+        def move(done: int, total: int) -> None:
+            rate = done / max(time.monotonic() - began, 1e-9)
+            bar.update(task, completed=done, total=total, rate=f"{rate:.2e} updates/s")
+
+        yield move
+
+
+def show_figure(name: str, summary: dict[str, Any], folder: Path) -> None:
+    """The chosen step sizes, the claims, and where everything is."""
+    out = console()
+    table = _table(
+        f"{name}: the chosen step sizes, without a ridge",
+        *("algorithm", "features", "pi(solid)", "step size", "final error", "area", "diverged"),
+        left=2,
+    )
+    for row in summary["rows"]:
+        if row["best"] and not row["ridge"]:
+            power = row["exponent"]
+            table.add_row(
+                row["algorithm"],
+                row["features"],
+                f"{row['solid']:g}",
+                "-" if power is None else f"0.1 x 2^{power}",
+                f"{row['final_mean']:.4g} +- {row['final_std']:.2g}",
+                f"{row['auc_mean']:.4g} +- {row['auc_std']:.2g}",
+                f"{row['diverged_runs']} of {row['runs']}",
+            )
+    out.print(table)
+    for claim in summary["claims"]:
+        evidence = claim["evidence"]
+        p = max(case["p_value"] for case in evidence["cases"])
+        verdict, color = ("holds", "green") if claim["holds"] else ("not shown", "red")
+        held = f"{evidence['held']} of {len(evidence['cases'])} cases, largest p-value {p:.2g}"
+        out.print(f"[{color}]{verdict}[/{color}]  {claim['claim']} [dim]({held})[/dim]")
+    out.print(f"written to {folder}: data, figure.png, figure.svg, summary.json")

@@ -17,15 +17,16 @@ import numpy as np
 from ._names import unknown
 
 HELP = """\
-[bold]emphatic[/bold]: exact answers about off-policy learning
+[bold]emphatic[/bold]: off-policy learning, exactly and at the speed of the hardware
 
-[bold]usage[/bold]: emphatic COMMAND [PROBLEM] [OPTIONS]
+[bold]usage[/bold]: emphatic COMMAND [PROBLEM or FIGURE] [OPTIONS]
 
 [bold]commands[/bold]
   [cyan]problems[/cyan]   list the named problems and their options
   [cyan]solve[/cyan]      print the exact quantities: distribution, values, emphasis, limits
   [cyan]certify[/cyan]    check the assumptions; exit status 0 if a theorem applies, else 1
   [cyan]export[/cyan]     write a problem to a .npz file
+  [cyan]reproduce[/cyan]  run the experiments behind a figure of the paper, and draw it
 
 A PROBLEM is a name from [cyan]emphatic problems[/cyan] or the path of a .npz file.
 Its options follow it; [cyan]emphatic COMMAND PROBLEM --help[/cyan] lists them.
@@ -35,6 +36,7 @@ Its options follow it; [cyan]emphatic COMMAND PROBLEM --help[/cyan] lists them.
   emphatic solve grid --width 100 --height 100 --json
   emphatic certify baird --features one-hot --ridge 1e-6 --step-size 1/t^0.8
   emphatic export gymnasium --env Taxi-v4 --out taxi.npz
+  emphatic reproduce emphasis --out results
 
 Errors are one line on standard error, with exit status 2.
 """
@@ -91,6 +93,24 @@ class Export(Target):
     """The file to write."""
 
 
+@dataclasses.dataclass
+class Reproduce:
+    """Runs the experiments behind a figure of the paper; writes data, summary and drawing."""
+
+    runs: int = 30
+    """How many runs, each on a stream of experience of its own."""
+    seed: int = 0
+    """Chooses the streams; different seeds share none."""
+    steps: int | None = None
+    """Steps of each run; by default as many as in the paper."""
+    out: Path = Path("results")
+    """The folder for results: DIR/FIGURE/data, figure.png, figure.svg and summary.json."""
+    engine: Literal["auto", "fused", "scan"] = "auto"
+    """What runs the learners: vector code (fused), JAX (scan), or the former where possible."""
+    authors: bool = False
+    """Follow the authors' code where it differs from the paper."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status: 0, 1 (not certified) or 2 (bad input)."""
     try:
@@ -112,7 +132,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    commands = {"problems": _problems, "solve": _solve, "certify": _certify, "export": _export}
+    commands = {
+        "problems": _problems,
+        "solve": _solve,
+        "certify": _certify,
+        "export": _export,
+        "reproduce": _reproduce,
+    }
     if not arguments or arguments[0] in ("-h", "--help"):
         from ._show import console
 
@@ -225,6 +251,25 @@ def _export(arguments: list[str]) -> int:
     return 0
 
 
+def _reproduce(arguments: list[str]) -> int:
+    program, (name, *rest) = "emphatic reproduce FIGURE", arguments or [""]
+    if name in ("-h", "--help"):
+        _tyro(Reproduce, ["--help"], program)
+    from . import _show
+    from .figures import FIGURES
+    from .figures.reproduce import reproduce
+
+    if name.startswith("-") or not name:
+        raise ValueError(f"figure: not given; `{program}` needs one of {', '.join(FIGURES)}")
+    if name not in FIGURES:
+        raise unknown("figure", name, FIGURES)
+    options = _tyro(Reproduce, rest, f"emphatic reproduce {name}")
+    with _show.progress(name) as progress:
+        summary = reproduce(name, progress=progress, **vars(options))
+    _show.show_figure(name, summary, options.out / name)
+    return 0
+
+
 def _target(problem, name: str | None):
     """The target that an option names; None is the problem's own."""
     if name is None:
@@ -293,18 +338,9 @@ def _parse(command: str, options: type, arguments: list[str]):
         )
     name, *rest = arguments
     build = builder(name)
-    whole = tyro.constructors.PrimitiveConstructorSpec(
-        nargs=1,
-        metavar="INT",
-        instance_from_str=_whole,
-        is_instance=lambda value: isinstance(value, int),
-        str_from_instance=lambda value: [str(value)],
-    )
     fields = []
     for option, (kind, default, words) in _options(build).items():
         described = Annotated[kind, tyro.conf.arg(help=words)]
-        if kind is int:
-            described = Annotated[kind, whole, tyro.conf.arg(help=words)]
         fields.append((option, described, dataclasses.field(default=default)))
     of_problem = dataclasses.make_dataclass("Problem", fields)
     of_problem.__doc__ = _readable(inspect.getdoc(build) or "")
@@ -327,6 +363,20 @@ def _tyro(kind: type, arguments: list[str], program: str):
     """tyro, with its error boxes turned into one line."""
     import tyro
 
+    registry = tyro.constructors.ConstructorRegistry()
+
+    @registry.primitive_rule
+    def _(info: tyro.constructors.PrimitiveTypeInfo):
+        if info.type is not int:
+            return None
+        return tyro.constructors.PrimitiveConstructorSpec(
+            nargs=1,
+            metavar="INT",
+            instance_from_str=_whole,
+            is_instance=lambda value: isinstance(value, int),
+            str_from_instance=lambda value: [str(value)],
+        )
+
     box = io.StringIO()
     try:
         with contextlib.redirect_stderr(box):
@@ -335,6 +385,7 @@ def _tyro(kind: type, arguments: list[str], program: str):
                 args=arguments,
                 prog=program,
                 config=(tyro.conf.OmitArgPrefixes, tyro.conf.DisallowNone),
+                registry=registry,
             )
     except SystemExit as stop:
         if not stop.code:

@@ -2,4 +2,5 @@
 
 from .measures import Measure as Measure
 from .measures import MEASURES as MEASURES
+from .run import Engine as Engine
 from .run import run as run

@@ -114,6 +114,11 @@ def lanes(make: Make, axes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {axis: each.ravel() for axis, each in zip(own, points, strict=True)}
 
 
+def num_lanes(make: Make, axes: Mapping[str, np.ndarray]) -> int:
+    """How many points that is; a learner that takes no axis has one."""
+    return len(next(iter(lanes(make, axes).values()), [None]))
+
+
 def require_measures(
     problem: Problem,
     measures: Sequence[str],

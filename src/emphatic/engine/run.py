@@ -17,7 +17,7 @@ from . import request, scan
 from .lower import FusionError
 from .measures import Make, MEASURES
 from .stream import Stream
-from .sweep import Sweep
+from .sweep import Sweep, viewer
 from .tasks import Job, Progress, Results, Task, Windows, work
 
 if TYPE_CHECKING:
@@ -94,15 +94,17 @@ def run(
     windows = Windows(num_steps, record_every)
     stream = Stream(problem)
     lanes = {name: request.lanes(make, axes) for name, make in makes.items()}
-    block = _block(sum(map(_count, lanes.values())) * len(targets), len(words), count)
+    counts = {name: request.num_lanes(make, axes) for name, make in makes.items()}
+    block = _block(sum(counts.values()) * len(targets), len(words), count)
     engines = Engines(stream, engine)
+    views = [viewer(problem, policy) for policy in targets.values()]
     jobs = []
     for name, make in makes.items():
-        for number, policy in enumerate(targets.values()):
-            for first in range(0, _count(lanes[name]), block):
+        for number, (policy, view) in enumerate(zip(targets.values(), views, strict=True)):
+            for first in range(0, counts[name], block):
                 part = {axis: each[first : first + block] for axis, each in lanes[name].items()}
                 try:
-                    sweep = Sweep(make, part, problem, policy, chosen, np.dtype(dtype))
+                    sweep = Sweep(make, part, problem, policy, view, chosen, np.dtype(dtype))
                 except ValueError as error:
                     raise ValueError(f"learner {name!r}: {error}") from None
                 jobs.append(engines.job(name, number, sweep))
@@ -123,10 +125,6 @@ def run(
         "interrupted": int(finished < len(windows.ends)),
     }
     return dataset.isel(time=slice(finished))
-
-
-def _count(lanes: Mapping[str, np.ndarray]) -> int:
-    return len(next(iter(lanes.values()), [None]))
 
 
 def _block(num_lanes: int, num_seeds: int, num_threads: int) -> int:

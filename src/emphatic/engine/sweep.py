@@ -1,7 +1,6 @@
 """What an engine runs: one learner on all its lanes, under one target."""
 
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -25,6 +24,16 @@ def cast(tree: Any, dtype: np.dtype) -> Any:
     return jax.tree.map(of, tree)
 
 
+def viewer(problem: Problem, target: np.ndarray) -> Callable[[Sample], Transition]:
+    """From samples to transitions under one target, compiled for batches of them."""
+
+    def view(sample: Sample) -> Transition:
+        pi = jnp.asarray(target)
+        return problem.view(pi[sample.state], pi[sample.state_next], sample)
+
+    return jax.jit(jax.vmap(view))
+
+
 class Sweep:
     """One learner under one target, with the values of its lanes and what is measured.
 
@@ -33,6 +42,7 @@ class Sweep:
     - `make`: Makes the learner of a lane from its values.
     - `lanes`: The values, for each argument of `make` one number for each lane.
     - `problem`, `target`: The problem and the target policy.
+    - `view`: From samples to transitions, by [viewer].
     - `measures`: The measures by name.
     - `dtype`: The working type.
     """
@@ -43,11 +53,12 @@ class Sweep:
         lanes: Mapping[str, np.ndarray],
         problem: Problem,
         target: np.ndarray,
+        view: Callable[[Sample], Transition],
         measures: Mapping[str, Measure],
         dtype: np.dtype,
     ):
-        self.make, self.problem, self.target = make, problem, target
-        self.measures, self.dtype = measures, np.dtype(dtype)
+        self.make, self.view, self.measures = make, view, measures
+        self.dtype = np.dtype(dtype)
         self.num_lanes = len(next(iter(lanes.values()), [None]))
         exact, own = {}, {}
         for name, measure in measures.items():
@@ -98,17 +109,7 @@ class Sweep:
                 self.lanes["of"]
             )
 
-    @cached_property
-    def _view(self) -> Any:
-        pi = self.target
-
-        def view(sample: Sample) -> Transition:
-            row = jnp.asarray(pi)
-            return self.problem.view(row[sample.state], row[sample.state_next], sample)
-
-        return jax.jit(jax.vmap(view))
-
     def transitions(self, sample: Sample) -> Transition:
         """What the learner sees of samples, computed in float64."""
         with jax.enable_x64(True):
-            return cast(self._view(sample), self.dtype)
+            return cast(self.view(sample), self.dtype)
