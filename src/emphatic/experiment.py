@@ -103,19 +103,24 @@ def run(
             if progress is not None:
                 progress(number * of_case + updates, total)
 
-        dataset = engines.run(
-            problem,
-            experiment.learners(problem),
-            experiment.grid,
-            num_steps=experiment.num_steps,
-            seeds=[(experiment.seed << 32) + n for n in range(experiment.num_runs)],
-            record_every=experiment.record_every,
-            measures=experiment.measures,
-            engine=engine,
-            dtype=experiment.dtype,
-            num_threads=num_threads,
-            progress=of_all,
-        )
+        try:
+            dataset = engines.run(
+                problem,
+                experiment.learners(problem),
+                experiment.grid,
+                num_steps=experiment.num_steps,
+                seeds=[(experiment.seed << 32) + n for n in range(experiment.num_runs)],
+                record_every=experiment.record_every,
+                measures=experiment.measures,
+                engine=engine,
+                dtype=experiment.dtype,
+                num_threads=num_threads,
+                progress=of_all,
+            )
+        except KeyboardInterrupt:  # while it was compiled
+            if not found:
+                raise
+            break
         dataset = dataset.rename(seed="run").assign_coords(run=np.arange(experiment.num_runs))
         for name in set(experiment.measures) & set(dataset):  # in the precision worked in
             dataset[name] = dataset[name].astype(experiment.dtype)
@@ -135,6 +140,6 @@ def run(
         experiment=experiment.name,
         seed=experiment.seed,
         num_steps=experiment.num_steps,
-        interrupted=found[-1].attrs["interrupted"],
+        interrupted=int(len(found) < len(points) or found[-1].attrs["interrupted"]),
         versions=" ".join(f"{each} {version(each)}" for each in ("emphatic", "jax", "numpy")),
     )

@@ -1,7 +1,8 @@
 """The fused engine: simulation, update and measurement of all lanes in native loops."""
 
+import dataclasses
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -9,13 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from .llvm import Function, I32, I64, Vector, vector_bytes
-from .lower import evaluate, FusionError, Lane, Lowering, Table, Uniform
+from .lower import evaluate, FusionError, inputs, Lane, Lowering, Table, Uniform
 from .stream import Stream
 from .sweep import Sweep, TABLE_BYTES
 
 MOST_NUMBERS = 160  # of a state: beyond, a step is all loads and stores
 MOST_INSTRUCTIONS = 40_000  # of a step: beyond, compilation takes minutes
 UINT32 = np.dtype(np.uint32)
+PLACES = ("fixed", "row", "step")
+BATCH = 4096  # rows evaluated at once
 
 
 def _entries(raws: Sequence[Any], dtype: np.dtype, shape: Sequence[int] = ()) -> np.ndarray:
@@ -86,11 +89,50 @@ class Experience:
         return pairs, rows
 
 
+class Columns:
+    """Uniform values of one table, evaluated for rows and times in batches of one size."""
+
+    def __init__(self, program: "Program", slots: Sequence[tuple[Uniform, int]]):
+        self.sweep, self.stream, self.count = program.sweep, program.stream, len(slots)
+        nodes = list(dict.fromkeys(node for node, _ in slots))
+        first = dict(zip(nodes, np.cumsum([0, *map(_size, nodes)]), strict=False))
+        order = np.array([first[node] + index for node, index in slots], int)
+        known, varying = program._fixed, program._varying
+        self.sees = any(leaf in inputs(nodes) for leaf in varying if not leaf.timed)
+
+        def columns(leaves: list[Any]) -> Any:
+            values = evaluate(nodes, known | dict(zip(varying, leaves, strict=True)))
+            values = [jnp.ravel(value).astype(self.sweep.dtype) for value in values]
+            return jnp.concatenate(values)[order]
+
+        self._columns = jax.jit(jax.vmap(columns))
+
+    def evaluate(self, rows: np.ndarray, times: np.ndarray) -> np.ndarray:
+        """One line of columns for each row and time."""
+        out = np.empty((len(rows), self.count), self.sweep.dtype)
+        if not self.count:
+            return out
+        size = min(BATCH, len(rows))
+        for first in range(0, len(rows), size):
+            here = slice(first, first + size)
+            count = len(rows[here])
+            row, time = (np.resize(values[here], size) for values in (rows, times))
+            if self.sees:
+                y = self.sweep.transitions(self.stream.sample(row, time))
+            else:
+                y = jax.tree.map(lambda a: np.broadcast_to(a, (size, *a.shape)), self.sweep.example)
+                y = dataclasses.replace(y, time=time)
+            with jax.enable_x64(self.sweep.dtype == np.float64):
+                out[here] = self._columns(jax.tree.leaves(y))[:count]
+        return out
+
+
 class Program:
     """A sweep as vector code: all its lanes on the rows of one seed.
 
     A group of `width` lanes goes through all steps of a chunk with its state in registers. What
-    is uniform is read from a table, by the row of the step.
+    is uniform is read from tables: one entry that is fixed, one for each row of the stream, and
+    one for each step where the time itself matters or there are too many rows.
     """
 
     def __init__(self, sweep: Sweep, stream: Stream, width: int | None = None):
@@ -103,15 +145,28 @@ class Program:
         with jax.enable_x64(sweep.dtype == np.float64):
             arguments = sweep.lane, sweep.state, sweep.exact, sweep.example
             self._closed = jax.make_jaxpr(sweep.step)(*arguments)
-        self._inputs()
+        fixed = [*jax.tree.leaves(sweep.exact), *map(np.asarray, self._closed.consts)]
+        self._fixed = {Uniform(np.shape(a), a.dtype, False, False): a for a in fixed}
+        self._varying = [
+            Uniform(np.shape(leaf), leaf.dtype, True, leaf is sweep.example.time)
+            for leaf in jax.tree.leaves(sweep.example)
+        ]
+        self._tabulated = stream.num_rows * sweep.row_bytes <= TABLE_BYTES
+        self._slots: dict[str, list[tuple[Uniform, int]]] = {}
         self._learn = self._compile()
-        self._columns = {varies: jax.jit(self._evaluator(varies)) for varies in (True, False)}
-        self.fixed = self._uniform(False, [])
-        self.table = None
-        columns = self.slots[True]
-        size = stream.num_rows * max(1, len(columns)) * sweep.dtype.itemsize
-        if size <= TABLE_BYTES and not any(node.timed for node, _ in columns):
-            self.table = self._tabulated(np.arange(stream.num_rows), 0)
+        columns = self._slots
+        self.columns = {place: Columns(self, columns.get(place, [])) for place in PLACES}
+        self.fixed = self.columns["fixed"].evaluate(np.zeros(1, UINT32), np.zeros(1, np.int32))
+        self.table = np.zeros((0, 0), sweep.dtype)
+        if self._tabulated:
+            rows = np.arange(stream.num_rows, dtype=UINT32)
+            self.table = self.columns["row"].evaluate(rows, np.zeros(len(rows), np.int32))
+
+    def _place(self, node: Uniform) -> str:
+        """The table that holds a uniform value."""
+        if not node.varies:
+            return "fixed"
+        return "row" if self._tabulated and not node.timed else "step"
 
     def _width(self) -> int:
         """Vectors that fill about half of the registers, and leave few lanes empty."""
@@ -131,49 +186,13 @@ class Program:
         rows = np.concatenate([np.zeros((0, lanes), self.sweep.dtype), *rows])
         return np.pad(rows, ((0, 0), (0, self.padded - lanes)), mode="edge")
 
-    # What is uniform
-
-    def _inputs(self) -> None:
-        """The arguments and constants of the jaxpr that are the same for all lanes."""
-        sweep, example = self.sweep, self.sweep.example
-        fixed = [*jax.tree.leaves(sweep.exact), *map(np.asarray, self._closed.consts)]
-        self._fixed = {Uniform(np.shape(a), a.dtype, False, False): a for a in fixed}
-        self._varying = [
-            Uniform(np.shape(leaf), leaf.dtype, True, leaf is example.time)
-            for leaf in jax.tree.leaves(example)
-        ]
-
-    def _evaluator(self, varies: bool) -> Callable[[list[Any]], Any]:
-        """A function from transitions to the columns of uniform values."""
-        nodes = list(dict.fromkeys(node for node, _ in self.slots[varies]))
-        first = dict(zip(nodes, np.cumsum([0, *map(_size, nodes)]), strict=False))
-        order = np.array([first[node] + index for node, index in self.slots[varies]], int)
-
-        def columns(leaves: list[Any]) -> Any:
-            known = self._fixed | dict(zip(self._varying, leaves, strict=False))
-            values = [jnp.ravel(value) for value in evaluate(nodes, known)]
-            values = [value.astype(self.sweep.dtype) for value in values]
-            return jnp.concatenate([jnp.zeros(0, self.sweep.dtype), *values])[order]
-
-        return jax.vmap(columns) if varies else columns
-
-    def _uniform(self, varies: bool, leaves: list[Any]) -> np.ndarray:
-        with jax.enable_x64(self.sweep.dtype == np.float64):
-            return np.ascontiguousarray(self._columns[varies](leaves))
-
-    def _tabulated(self, rows: np.ndarray, time: Any) -> np.ndarray:
-        y = self.sweep.transitions(self.stream.sample(rows, time))
-        return self._uniform(True, jax.tree.leaves(y))
-
-    # The loops
-
     def _compile(self) -> Any:
         sweep, width = self.sweep, self.width
-        addresses = ["lengths", "rows", "table", "fixed", "lanes", "states", "sums"]
-        f = Function("learn", ["groups", "padded", "chunks", "stride", *addresses])
+        addresses = ["lengths", "rows", "fixed", "row", "step", "lanes", "states", "sums"]
+        f = Function("learn", ["groups", "padded", "chunks", "in_row", "in_step", *addresses])
         b, machine = f.builder, Vector(f.builder, sweep.dtype, width)
         at = {name: f.pointer(name) for name in addresses}
-        machine.columns[False] = at["fixed"]
+        machine.columns["fixed"] = at["fixed"]
 
         def place(group: Any, row: Any) -> Any:
             """Where a group begins in a row of lanes."""
@@ -198,9 +217,11 @@ class Program:
                 zeros = [machine.constant(0.0, sweep.dtype) for _ in measures]
 
                 def step(step: Any, carried: list[Any]) -> list[Any]:
-                    here = machine.at(at["rows"], b.add(offset, step), UINT32)
-                    row = b.mul(b.zext(b.load(here, typ=I32), I64), f.number("stride"))
-                    machine.columns[True] = machine.at(at["table"], row, sweep.dtype)
+                    here = b.add(offset, step)
+                    row = b.zext(b.load(machine.at(at["rows"], here, UINT32), typ=I32), I64)
+                    for place, index in (("row", row), ("step", here)):
+                        first = b.mul(index, f.number(f"in_{place}"))
+                        machine.columns[place] = machine.at(at[place], first, sweep.dtype)
                     machine.loaded.clear()
                     state, sums = carried[: len(numbers)], carried[len(numbers) :]
                     after = self._emit(machine, lanes, state)
@@ -237,13 +258,13 @@ class Program:
 
         fixed = list(self._fixed)
         exact, consts = np.split(np.array(fixed, object), [len(jax.tree.leaves(sweep.exact))])
-        lowering = Lowering(machine, sweep.dtype)
+        lowering = Lowering(machine, sweep.dtype, self._place)
         found = lowering.run(
             self._closed.jaxpr,
             list(consts),
             [*arrays(lanes, sweep.lane), *arrays(state, sweep.state), *exact, *self._varying],
         )
-        self.slots = lowering.slots
+        self._slots = lowering.slots
         return [lane.raw for out in found for lane in lowering.lanes(out).flat]
 
     def begin(self, seeds: Sequence[int]) -> np.ndarray:
@@ -258,15 +279,15 @@ class Program:
 
         Sums have axes (chunk, measure, seed, lane), states (chunk, number, seed, lane).
         """
-        (steps,), table = rows, self.table
-        if table is None:
-            table = self._tabulated(steps, time + np.arange(len(steps)))
-            steps = np.arange(len(steps), dtype=UINT32)
+        (steps,) = rows
+        times = (time + np.arange(len(steps))).astype(np.int32)
+        in_steps = self.columns["step"].evaluate(steps, times)
         every = np.empty((len(lengths) + 1, *states.shape), self.sweep.dtype)
         every[0] = states
         sums = np.empty((len(lengths), len(self.sweep.measures), self.padded))
-        arrays = (lengths, steps, table, self.fixed, self.lanes, every, sums)
-        sizes = self.padded // self.width, self.padded, len(lengths), table.shape[1]
+        arrays = (lengths, steps, self.fixed, self.table, in_steps, self.lanes, every, sums)
+        widths = self.table.shape[1], in_steps.shape[1]
+        sizes = self.padded // self.width, self.padded, len(lengths), *widths
         self._learn(*sizes, *(array.ctypes.data for array in arrays))
         kept = slice(self.sweep.num_lanes)
         return every[-1], sums[:, :, None, kept], every[1:, :, None, kept]

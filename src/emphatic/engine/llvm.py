@@ -30,9 +30,9 @@ class Vector:
 
     def __init__(self, builder: ir.IRBuilder, dtype: np.dtype, width: int):
         self.builder, self.dtype, self.width = builder, np.dtype(dtype), width
-        self.columns: dict[bool, Any] = {}  # pointers to the tables of uniform values
+        self.columns: dict[str, Any] = {}  # pointers to the rows of uniform values
         self.tables: list[Any] = []  # pointers to the tables that are read by index
-        self.loaded: dict[tuple[bool, int], Any] = {}
+        self.loaded: dict[tuple[str, int], Any] = {}
 
     def type(self, dtype: Any) -> ir.Type:
         kind = scalar(dtype)
@@ -53,13 +53,12 @@ class Vector:
         zeros = ir.Constant(ir.VectorType(I32, self.width), [0] * self.width)
         return self.builder.shuffle_vector(first, undefined, zeros)
 
-    def uniform(self, varies: bool, column: int) -> Any:
-        if (varies, column) not in self.loaded:
-            kind = scalar(self.dtype)
-            place = self.at(self.columns[varies], ir.Constant(I64, column), self.dtype)
-            value = self.builder.load(place, typ=kind)
-            self.loaded[varies, column] = self.spread(value, self.dtype)
-        return self.loaded[varies, column]
+    def uniform(self, table: str, column: int) -> Any:
+        if (table, column) not in self.loaded:
+            place = self.at(self.columns[table], ir.Constant(I64, column), self.dtype)
+            value = self.builder.load(place, typ=scalar(self.dtype))
+            self.loaded[table, column] = self.spread(value, self.dtype)
+        return self.loaded[table, column]
 
     def at(self, pointer: Any, index: Any, dtype: Any) -> Any:
         """The address of an entry."""

@@ -22,7 +22,7 @@ class Machine(Protocol):
     """What the interpreter needs of a machine. Its values are opaque; dtypes are NumPy's."""
 
     def constant(self, value: Any, dtype: np.dtype) -> Any: ...
-    def uniform(self, varies: bool, column: int) -> Any: ...
+    def uniform(self, table: str, column: int) -> Any: ...
     def load(self, table: int, index: Any, dtype: np.dtype) -> Any: ...
     def apply(self, name: str, dtype: np.dtype, *operands: Any) -> Any: ...
     def convert(self, value: Any, source: np.dtype, dtype: np.dtype) -> Any: ...
@@ -79,15 +79,30 @@ def evaluate(wanted: Sequence[Uniform], known: dict[Uniform, Any]) -> list[Any]:
     return [value(node) for node in wanted]
 
 
+def inputs(nodes: Sequence[Uniform]) -> set[Uniform]:
+    """The inputs that uniform expressions depend on."""
+    seen, found, left = set(), set(), list(nodes)
+    while left:
+        node = left.pop()
+        if isinstance(node, Uniform) and node not in seen:
+            seen.add(node)
+            left += node.inputs
+            if node.eqn is None:
+                found.add(node)
+    return found
+
+
 @dataclass
 class Lowering:
-    """One walk over a jaxpr: emits on the machine and collects the slots that it reads."""
+    """One walk over a jaxpr: emits on the machine and collects the slots that it reads.
+
+    `place` names the table in which a uniform array has its slots.
+    """
 
     machine: Machine
     dtype: np.dtype
-    slots: dict[bool, list[tuple[Uniform, int]]] = field(
-        default_factory=lambda: {True: [], False: []}
-    )
+    place: Callable[[Uniform], str] = lambda node: "row" if node.varies else "fixed"
+    slots: dict[str, list[tuple[Uniform, int]]] = field(default_factory=dict)
     _columns: dict[tuple[Uniform, int], int] = field(default_factory=dict)
 
     def run(self, jaxpr: Any, constants: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
@@ -119,12 +134,13 @@ class Lowering:
         if np.issubdtype(value.dtype, np.integer):
             raise FusionError("a whole number that changes with the experience is used in lanes")
         out = np.empty(value.shape, object)
+        table = self.place(value)
+        slots = self.slots.setdefault(table, [])
         for index in range(out.size):
-            slots = self.slots[value.varies]
             column = self._columns.setdefault((value, index), len(slots))
             if column == len(slots):
                 slots.append((value, index))
-            lane = Lane(self.machine.uniform(value.varies, column), self.dtype)
+            lane = Lane(self.machine.uniform(table, column), self.dtype)
             if value.dtype == bool:
                 lane = self.apply("ne", lane, self.number(0.0, self.dtype), dtype=bool)
             out.flat[index] = lane

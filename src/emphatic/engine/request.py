@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -17,15 +18,22 @@ from .measures import example_of, is_linear, Make, MEASURES
 OWN = ("learner", "target", "seed", "time")  # axes that are always there
 
 
-def seeds(seeds: int | Sequence[int]) -> list[int]:
+def count(name: str, value: Any) -> int:
+    """A whole number of something, at least 1; 1e6 is one, too."""
+    if not isinstance(value, Real) or not float(value).is_integer():
+        raise ValueError(f"{name}: got {value!r}; a whole number is required")
+    checks.count(name, int(value))
+    return int(value)
+
+
+def seeds(seeds: Any) -> list[int]:
     """The seeds as a list; a number stands for all below it."""
-    if isinstance(seeds, int):
-        checks.count("seeds", seeds)
-        return list(range(seeds))
-    words = [int(seed) for seed in seeds]
-    if not words or len(set(words)) < len(words) or min(words) < 0 or max(words) >= 2**64:
+    if isinstance(seeds, Real):
+        return list(range(count("seeds", seeds)))
+    words = [seed for seed in seeds if isinstance(seed, Integral) and 0 <= seed < 2**64]
+    if not words or len(set(words)) < len(seeds):
         raise ValueError(f"seeds: got {seeds}; distinct whole numbers in [0, 2^64) are required")
-    return words
+    return [int(word) for word in words]
 
 
 def targets(problem: Problem, target: Any) -> dict[Any, np.ndarray]:

@@ -9,7 +9,6 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .. import _checks as checks
 from .._names import unknown
 from .._types import Learner
 from ..mdp import Problem
@@ -77,10 +76,9 @@ def run(
     `engine` and `reason` say for each learner what ran it and why. `weights` are a variable
     `NAME_weights` for each learner, over `NAME_weight`.
     """
-    count = num_threads or os.cpu_count() or 1
-    checks.count("num_steps", num_steps)
-    checks.count("record_every", record_every)
-    checks.count("num_threads", count)
+    num_steps = request.count("num_steps", num_steps)
+    record_every = request.count("record_every", record_every)
+    count = request.count("num_threads", num_threads or os.cpu_count() or 1)
     if engine not in get_args(Engine):
         raise unknown("engine", engine, get_args(Engine))
     if dtype not in ("float32", "float64"):

@@ -50,8 +50,7 @@ class Program:
         with jax.enable_x64(sweep.dtype == np.float64):
             self.lanes, self.exact = jax.tree.map(jnp.asarray, (sweep.lanes, sweep.exact))
             self.table = None
-            row_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(sweep.example))
-            if stream.num_rows * row_bytes <= TABLE_BYTES:
+            if stream.num_rows * sweep.row_bytes <= TABLE_BYTES:
                 rows = np.arange(stream.num_rows)
                 self.table = jax.tree.map(jnp.asarray, self._transitions(rows, 0))
         self._chunk = jax.jit(self._run)

@@ -74,6 +74,11 @@ class Sweep:
         self.num_state = sum(int(np.prod(leaf.shape)) for leaf in leaves)
 
     @property
+    def row_bytes(self) -> int:
+        """The size of what is seen of one sample."""
+        return sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(self.example))
+
+    @property
     def names(self) -> list[str]:
         """What the numbers of a state are called, such as `w[0]`."""
         return [

@@ -18,18 +18,21 @@ Progress = Callable[[int, int], None]
 """Called with the number of updates done and the number of all."""
 
 
+def _chunks(length: int) -> np.ndarray:
+    """The lengths of as few chunks as possible, which differ by one step at most."""
+    return np.diff(np.linspace(0, length, -(-length // CHUNK) + 1).astype(np.int64))
+
+
 class Windows:
-    """The windows of a run, each cut into equal chunks; the last window may be shorter."""
+    """The windows of a run, each cut into chunks; the last window may be shorter."""
 
     def __init__(self, num_steps: int, record_every: int):
         self.ends = np.append(np.arange(record_every, num_steps, record_every), num_steps)
         self.lengths = np.diff(self.ends, prepend=0)
-        chunks = [
-            np.diff(np.linspace(0, length, -(-length // CHUNK) + 1).astype(np.int64))
-            for length in self.lengths
-        ]
-        self.chunks = np.concatenate(chunks)
-        self.of_chunk = np.repeat(np.arange(len(chunks)), [len(each) for each in chunks])
+        each, last = _chunks(record_every), _chunks(self.lengths[-1])
+        self.chunks = np.append(np.tile(each, len(self.ends) - 1), last)
+        counts = [len(each)] * (len(self.ends) - 1) + [len(last)]
+        self.of_chunk = np.repeat(np.arange(len(self.ends)), counts)
         self.closes = np.append(np.diff(self.of_chunk) > 0, True)
 
 

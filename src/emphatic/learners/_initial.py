@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 
-def standard_normal(key: Any, name: str, like: Float[Array, " k"]) -> Float[Array, " k"]:
+def standard_normal(key: Any, name: str, like: Any) -> Float[Array, " k"]:
     """Standard normal weights that depend on the key and the name of the weights only.
 
     So learners of one seed that have these weights start alike, alone or inside another learner,
