@@ -99,6 +99,9 @@ class Vector:
             return (b.sext if signed else b.zext)(value, to)
         return b.trunc(value, to) if dtype.itemsize < source.itemsize else value
 
+    def reinterpret(self, value: Any, source: Any, dtype: Any) -> Any:
+        return self.builder.bitcast(value, self.type(dtype))
+
     def apply(self, name: str, dtype: Any, *operands: Any) -> Any:
         b, kind = self.builder, np.dtype(dtype).kind
         if name == "select":
@@ -145,6 +148,7 @@ class Vector:
 INTRINSICS = {
     "fma": "llvm.fma",
     "abs": "llvm.fabs",
+    "floor": "llvm.floor",
     "sqrt": "llvm.sqrt",
     "max": "llvm.maximum",
     "min": "llvm.minimum",

@@ -13,6 +13,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from . import functions
+
 
 class FusionError(Exception):
     """What is asked has no form in lanes; the message says what and why."""
@@ -26,6 +28,7 @@ class Machine(Protocol):
     def load(self, table: int, index: Any, dtype: np.dtype) -> Any: ...
     def apply(self, name: str, dtype: np.dtype, *operands: Any) -> Any: ...
     def convert(self, value: Any, source: np.dtype, dtype: np.dtype) -> Any: ...
+    def reinterpret(self, value: Any, source: np.dtype, dtype: np.dtype) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -211,6 +214,15 @@ class Lowering:
         half = (len(entries) + 1) // 2
         return combine(self.tree(combine, entries[:half]), self.tree(combine, entries[half:]))
 
+    def power_of_two(self, n: Lane) -> Lane:
+        """2^n for a whole n in the range of exponents, by writing the exponent's bits."""
+        double = n.dtype == np.float64
+        whole, shift, bias = (np.dtype("i8"), 52, 1023) if double else (np.dtype("i4"), 23, 127)
+        exponent = Lane(self.machine.convert(n.raw, n.dtype, whole), whole)
+        exponent = self.apply("add", exponent, self.number(bias, whole))
+        bits = self.apply("shift_left", exponent, self.number(shift, whole))
+        return Lane(self.machine.reinterpret(bits.raw, whole, n.dtype), n.dtype)
+
     def number(self, value: float, dtype: np.dtype) -> Lane:
         """A number as a lane value."""
         return Lane(self.machine.constant(value, dtype), dtype)
@@ -354,10 +366,12 @@ RULES: dict[str, Callable[[Lowering, list[Any], dict, Any], np.ndarray]] = {
     "mul": _elementwise(Lowering.mul),
     "square": _elementwise(lambda lowering, x: lowering.mul(x, x)),
     "integer_pow": _power,
-    **{name: _instruction(name) for name in ("div", "max", "min", "neg", "abs", "sqrt")},
+    **{name: _instruction(name) for name in ("div", "max", "min", "neg", "abs", "sqrt", "floor")},
     **{name: _instruction(name) for name in ("and", "or", "xor", "not")},
     **{name: _instruction(name) for name in ("shift_left", "shift_right_logical")},
     **{name: _instruction(name, bool) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
+    "exp": _elementwise(functions.exp),
+    "logistic": _elementwise(functions.logistic),
     "select_n": _elementwise(_select),
     "convert_element_type": _convert,
     "dot_general": _dot,

@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Mapping, Sequence
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,13 @@ from .._types import Learner
 from ..mdp import Problem
 from .measures import example_of, is_linear, Make, MEASURES
 
+NUMBER = int | float | np.number
 OWN = ("learner", "target", "seed", "time")  # axes that are always there
 
 
 def count(name: str, value: Any) -> int:
     """A whole number of something, at least 1; 1e6 is one, too."""
-    if not isinstance(value, Real) or not float(value).is_integer():
+    if not isinstance(value, NUMBER) or not float(value).is_integer():
         raise ValueError(f"{name}: got {value!r}; a whole number is required")
     checks.count(name, int(value))
     return int(value)
@@ -28,9 +28,9 @@ def count(name: str, value: Any) -> int:
 
 def seeds(seeds: Any) -> list[int]:
     """The seeds as a list; a number stands for all below it."""
-    if isinstance(seeds, Real):
+    if isinstance(seeds, NUMBER):
         return list(range(count("seeds", seeds)))
-    words = [seed for seed in seeds if isinstance(seed, Integral) and 0 <= seed < 2**64]
+    words = [seed for seed in seeds if isinstance(seed, int | np.integer) and 0 <= seed < 2**64]
     if not words or len(set(words)) < len(seeds):
         raise ValueError(f"seeds: got {seeds}; distinct whole numbers in [0, 2^64) are required")
     return [int(word) for word in words]
@@ -53,7 +53,7 @@ def axes(grid: Mapping[str, ArrayLike]) -> dict[str, np.ndarray]:
             raise ValueError(f"grid: {name!r} is an axis of every result; choose another name")
         listed = list(np.ravel(np.asarray(values, object)))
         for value in listed:
-            if not isinstance(value, int | float | np.number):
+            if not isinstance(value, NUMBER):
                 raise ValueError(
                     f"grid: {name} has {value!r}; a lane needs a number (a schedule belongs in "
                     "the function that makes the learner)"
