@@ -9,7 +9,7 @@ import sys
 import tomllib
 import unicodedata
 from functools import cache, cached_property
-from importlib.util import find_spec
+from importlib.util import find_spec, resolve_name
 from pathlib import Path
 from types import FunctionType, ModuleType
 
@@ -51,6 +51,10 @@ MODULES = [
     "emphatic.schedules",
     "emphatic.agents",
     "emphatic.certify",
+    "emphatic.engine",
+    "emphatic.experiment",
+    "emphatic.statistics",
+    "emphatic.figures",
 ]
 METHODS = (FunctionType, property, cached_property, classmethod, staticmethod)
 
@@ -85,13 +89,22 @@ def class_docstring(value: type) -> str:
     return "" if generated else text
 
 
+def constant_docstring(module: ModuleType, name: str) -> str:
+    """What stands below a constant, in the module that defines it."""
+    for node in ast.parse(inspect.getsource(module)).body:
+        if isinstance(node, ast.ImportFrom) and name in (alias.asname for alias in node.names):
+            origin = resolve_name("." * node.level + (node.module or ""), module.__package__)
+            return constant_docstring(importlib.import_module(origin), name)
+    found = ModuleAnalyzer.for_module(module.__name__).find_attr_docs()
+    return "\n".join(found.get(("", name), []))
+
+
 @cache
 def public_names() -> dict[str, Public]:
     """By short name (`Class.method` too); an object belongs to the first module that has it."""
     found: dict[str, Public] = {}
     for module_name in filter(find_spec, MODULES):
         module = importlib.import_module(module_name)
-        constants = ModuleAnalyzer.for_module(module_name).find_attr_docs()
         package, _, leaf = module_name.rpartition(".")
         # `emphatic.certify` is a function: the constants of its module are behind it.
         hidden = package and getattr(sys.modules[package], leaf) is not module
@@ -104,15 +117,18 @@ def public_names() -> dict[str, Public]:
             short = full if known is not None else name
             if inspect.isclass(value):
                 found[short] = Public(full, value, class_docstring(value))
+                fields = getattr(value, "__dataclass_fields__", {})  # a default is no method
                 for member, method in vars(value).items():
-                    if isinstance(method, METHODS) and not member.startswith("_"):
+                    if member.startswith("_") or member in fields:
+                        continue
+                    if isinstance(method, METHODS):
                         found[f"{short}.{member}"] = Public(
                             f"{full}.{member}", method, method.__doc__ or ""
                         )
             elif inspect.isroutine(inspect.unwrap(value)):
                 found[short] = Public(full, value, value.__doc__ or "")
             elif not hidden:
-                found[short] = Public(full, value, "\n".join(constants.get(("", name), [])))
+                found[short] = Public(full, value, constant_docstring(module, name))
     return found
 
 
@@ -167,14 +183,20 @@ def to_rst(text: str, where: str) -> str:
 
 
 def convert_docstring(app, what, name, obj, options, lines):
+    if what == "data":  # autodoc does not follow a constant to the module that defines it
+        described = {public.full: public.docstring for public in public_names().values()}
+        lines[:] = described.get(name, "").splitlines()
     lines[:] = to_rst("\n".join(lines), name).splitlines()
 
 
 def shorten_signature(app, what, name, obj, options, signature, returns):
-    """NumPy's `ArrayLike` by its name, and not as the long union that it stands for."""
+    """Types by their names, and `...` for a default that has no text of its own."""
     for mode in ("fully-qualified-except-typing", "smart"):
         union = stringify_annotation(ArrayLike, mode)
         signature = signature and signature.replace(union, "ArrayLike")
+    if signature:
+        signature = re.sub(r"= <(?:factory|function \S+)>", "= ...", signature)
+        signature = re.sub(r"~(?:\w+\.)+", "", signature)
     return signature, returns
 
 

@@ -84,7 +84,7 @@ def run(
     """Runs every case of an experiment, and returns one dataset with the cases as dimensions.
 
     Its dimensions are the cases, learner, the axes of the grid, run, and time; see
-    [emphatic.engine.run][run] for the variables. After Ctrl-C it holds what was finished: cases
+    [run] of the engine for the variables. After Ctrl-C it holds what was finished: cases
     that had begun have NaN from where they were stopped, and `interrupted` is 1.
 
     **Arguments:**

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 BLOCK = 4096  # lanes that one call advances
 Engine = Literal["auto", "fused", "scan"]
+"""What runs learners: `fused` is vector code of the CPU, `scan` is JAX, `auto` chooses."""
 
 
 def run(

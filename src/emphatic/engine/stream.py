@@ -67,8 +67,9 @@ class Stream:
     r"""The samples of a problem, numbered, and how to draw one after the other.
 
     A *pair* is $sA + a$, and a *row* is $eA + a'$, where $e$ numbers the outcomes $(s, a, s')$ of
-    positive probability. Time $t$ is drawn by the words of counter $t + 1$ under the key
-    (seed, 0): the first draws $S_{t+1}$, the second $A_{t+1}$. Counter 0 draws $S_0$ and $A_0$.
+    positive probability. Time $t$ is drawn by the words of the counter $(t + 1, 0)$ under the key
+    (lower half of the seed, upper half): the first draws $S_{t+1}$, the second $A_{t+1}$. The
+    counter $(0, 0)$ draws $S_0$ and $A_0$.
     """
 
     def __init__(self, problem: Problem):
