@@ -5,7 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from emphatic import _show, oracle, problems
+from emphatic import oracle, problems
+from emphatic._json import plain
 from emphatic.solve import solve
 
 from .strategies import build
@@ -115,4 +116,4 @@ def test_only_what_is_rounding_is_printed_as_zero(capsys):
 
 
 def test_json_keeps_the_sign_of_infinity():
-    assert _show.plain([np.inf, -np.inf, np.nan, 1.5]) == ["inf", "-inf", None, 1.5]
+    assert plain([np.inf, -np.inf, np.nan, 1.5]) == ["inf", "-inf", None, 1.5]

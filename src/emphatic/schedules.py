@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
+import jax.numpy as jnp
+
 from . import _checks as checks
 
 Schedule = Callable[[Any], Any]
@@ -41,9 +43,9 @@ class Polynomial:
             raise ValueError(f"power: got {self.power}; a step size must not grow, so power >= 0")
 
     def __call__(self, time):
-        if isinstance(self.power, int | float) and self.power == 0:
-            return self.scale
-        return self.scale * (time + 1.0) ** -self.power
+        if isinstance(self.power, int | float):
+            return self.scale * (time + 1.0) ** -self.power if self.power else self.scale
+        return self.scale * jnp.exp(-self.power * jnp.log(time + 1.0))  # a lane: one exp each
 
     def __str__(self):
         return f"{self.scale:g}/t^{self.power:g}" if self.power else f"{self.scale:g}"

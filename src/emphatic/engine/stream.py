@@ -10,7 +10,6 @@ import numpy as np
 from .._types import Sample
 from ..mdp import Problem
 
-EXPERIENCE = 0  # the stream id; another use of a seed would take another
 ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
 PARITY = 0x1BD11BDA
 
