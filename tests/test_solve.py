@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from emphatic import oracle, problems
+from emphatic import _show, oracle, problems
 from emphatic._json import plain
 from emphatic.solve import solve
 
