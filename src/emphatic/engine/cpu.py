@@ -175,7 +175,7 @@ class Program:
         widths = [width for width in (vector // 2, vector, 2 * vector, 4 * vector) if width <= most]
 
         def cost(width: int) -> float:  # half a vector is not half the work
-            return -(-sweep.num_lanes // width) * max(width, 0.6 * vector)
+            return -(-sweep.num_lanes // width) * max(float(width), 0.6 * vector)
 
         return min(reversed(widths), key=cost)
 

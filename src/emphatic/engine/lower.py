@@ -9,7 +9,7 @@ for all lanes, and reaches the lanes through a slot of a table.
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -20,6 +20,7 @@ class FusionError(Exception):
     """What is asked has no form in lanes; the message says what and why."""
 
 
+@runtime_checkable
 class Machine(Protocol):
     """What the interpreter needs of a machine. Its values are opaque; dtypes are NumPy's."""
 

@@ -133,7 +133,7 @@ def mean_fields(
     where the chain is.
     """
     with jax.enable_x64(True):
-        pi, example = jnp.asarray(target), example_of(problem, np.float64)
+        pi, example = jax.tree.map(jnp.asarray, (target, example_of(problem, np.float64)))
         names = list(lanes)
         columns = np.stack([lanes[name] for name in names], 1) if names else np.zeros((1, 0))
 

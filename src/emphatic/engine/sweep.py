@@ -103,7 +103,7 @@ class Sweep:
         return learner.step(state, y), numbers
 
     def _init(self, key: Any, lane: Any) -> Any:
-        return self.make(**lane["of"]).init(key, self.example)
+        return self.make(**lane["of"]).init(key, jax.tree.map(jnp.asarray, self.example))
 
     def initial(self, seed: int) -> Any:
         """The first state of every lane: it depends on the seed and the names of the weights."""
