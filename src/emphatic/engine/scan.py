@@ -95,7 +95,7 @@ class Program:
         shape = (rows.shape[0], self.sweep.num_lanes, -1)
         with jax.enable_x64(self.sweep.dtype == np.float64):
             for length in lengths.tolist():
-                part = rows[:, first : first + length]
+                part = jax.lax.dynamic_slice_in_dim(rows, first, length, axis=1)
                 ys = None
                 if self.table is None:
                     times = time + first + np.arange(length)

@@ -97,7 +97,8 @@ class Task:
         numbers = max(job.sweep.num_state * job.sweep.num_lanes for job in self.jobs)
         by_memory = SLICE_BYTES // (8 * len(self.seeds) * (numbers + 1))
         by_steps = SLICE_STEPS // int(windows.chunks.max())
-        return max(1, min(int(SLICE / self.seconds), by_memory, by_steps))
+        most = max(1, min(int(SLICE / self.seconds), by_memory, by_steps))
+        return 1 << (most.bit_length() - 1)  # few lengths, since each is compiled anew
 
     def _record(self, job: Job, windows: Windows, here: slice, sums: Any, states: Any) -> None:
         assert job.results is not None
