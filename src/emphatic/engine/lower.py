@@ -72,13 +72,14 @@ def evaluate(wanted: Sequence[Uniform], known: dict[Uniform, Any]) -> list[Any]:
             return node
         if node in known:
             return known[node]
-        if id(node.inputs) not in done:
+        once = id(node.eqn), id(node.inputs)  # all empty inputs are one tuple
+        if once not in done:
             eqn, inputs = node.eqn, [value(each) for each in node.inputs]
             bound = eqn.primitive.get_bind_params(eqn.params)  # JAX 0.11 dropped the functions
             functions, parameters = bound if isinstance(bound, tuple) else ((), bound)
             found = eqn.primitive.bind(*functions, *inputs, **parameters)
-            done[id(node.inputs)] = found if eqn.primitive.multiple_results else [found]
-        return done[id(node.inputs)][node.output]
+            done[once] = found if eqn.primitive.multiple_results else [found]
+        return done[once][node.output]
 
     return [value(node) for node in wanted]
 
