@@ -122,6 +122,7 @@ def _emphasis_error(m: Any, own: Any, learner: Learner, state: Any, y: Transitio
 
 
 CHUNK = 2**12  # samples at once
+ROUNDING = 4 * np.finfo(float).eps  # of a weight: what a small step adds to it is known to this
 
 
 def mean_fields(
@@ -171,7 +172,7 @@ def mean_fields(
                 for cut in cuts
             ]
             h, slope, curved = (np.sum(each, axis=0) for each in zip(*pieces, strict=True))
-            if curved.max() > 1e-9 * (1.0 + np.abs(slope).max()):
+            if curved.max() > 1e-9 * np.abs(slope).max() + ROUNDING * len(h) * np.abs(flat).max():
                 raise ValueError(
                     "its step is not affine in its weights, so no fixed point is known"
                 )
@@ -184,14 +185,16 @@ def _fixed_points(
     """Where each lane settles, and where that is not unique the directions in which it is."""
     centers, rows, unique = [], [], True
     for G, h in mean_fields(problem, target, make, lanes):
-        _, sigma, Vt = np.linalg.svd(G)
-        kept = sigma > RANK_TOLERANCE * sigma[0]
-        center = np.linalg.lstsq(G, h, rcond=RANK_TOLERANCE)[0]
-        if np.abs(G @ center - h).max() > 1e-9 * np.abs(h).max():
+        U, sigma, Vt = np.linalg.svd(G)
+        noise = ROUNDING * len(h)
+        kept = sigma > max(RANK_TOLERANCE * sigma[0], noise)
+        center = Vt[kept].T @ (U[:, kept].T @ h / sigma[kept])
+        allowed = 1e-9 * np.abs(h).max() + noise * np.abs(center).max()
+        if np.abs(G @ center - h).max() > allowed:
             raise ValueError("its mean field has no root, so that it has no fixed point")
         unique = unique and bool(kept.all())
         centers.append(center)
-        rows.append(np.where(kept[:, None], Vt, 0.0))
+        rows.append(np.eye(len(h)) if kept.all() else np.where(kept[:, None], Vt, 0.0))
     return {"center": np.stack(centers)} | ({} if unique else {"rows": np.stack(rows)})
 
 
