@@ -138,6 +138,9 @@ class Program:
     def __init__(self, sweep: Sweep, stream: Stream, width: int | None = None):
         if sweep.num_state > MOST_NUMBERS:
             raise FusionError(f"a state has {sweep.num_state} numbers, more than {MOST_NUMBERS}")
+        for leaf in jax.tree.leaves(sweep.state):
+            if leaf.dtype != sweep.dtype:
+                raise FusionError(f"a state has numbers of type {leaf.dtype}, not {sweep.dtype}")
         self.sweep, self.stream = sweep, stream
         self.width = width or self._width()
         self.padded = -(-sweep.num_lanes // self.width) * self.width
@@ -145,7 +148,7 @@ class Program:
         with jax.enable_x64(sweep.dtype == np.float64):
             arguments = sweep.lane, sweep.state, sweep.exact, sweep.example
             self._closed = jax.make_jaxpr(sweep.step)(*arguments)
-        fixed = [*jax.tree.leaves(sweep.exact), *map(np.asarray, self._closed.consts)]
+        fixed = [*jax.tree.leaves(sweep.exact), *self._closed.consts]
         self._fixed = {Uniform(np.shape(a), a.dtype, False, False): a for a in fixed}
         self._varying = [
             Uniform(np.shape(leaf), leaf.dtype, True, leaf is sweep.example.time)

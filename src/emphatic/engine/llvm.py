@@ -120,6 +120,8 @@ class Vector:
             return {"add": b.fadd, "sub": b.fsub, "mul": b.fmul, "div": b.fdiv, "neg": b.fneg}[
                 name
             ](*operands)
+        if name == "abs":
+            return self.apply("max", dtype, *operands, self.apply("neg", dtype, *operands))
         if name in ("max", "min"):
             order = {"max": "gt", "min": "lt"}[name]
             return b.select(self.apply(order, dtype, *operands), *operands)

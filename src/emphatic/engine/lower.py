@@ -55,7 +55,7 @@ class Uniform:
     """An array that is the same for all lanes: an input, or a primitive of other ones."""
 
     shape: tuple[int, ...]
-    dtype: np.dtype
+    dtype: Any  # of NumPy, or of a random key
     varies: bool  # with the experience; otherwise it is fixed for the run
     timed: bool  # with the time itself, so that equal samples do not have equal values
     eqn: Any = None
@@ -155,7 +155,7 @@ class Lowering:
         name, parameters = eqn.primitive.name, eqn.params
         inner = parameters.get("jaxpr", parameters.get("call_jaxpr"))
         if name in CALLS:
-            return self.run(inner.jaxpr, inner.consts, inputs)
+            return self.run(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), inputs)
         if not any(_is_lane(value) for value in inputs):
             return self._uniform(eqn, tuple(inputs))
         if name in STRUCTURE:
@@ -169,7 +169,7 @@ class Lowering:
         return [
             Uniform(
                 var.aval.shape,
-                np.dtype(var.aval.dtype),
+                var.aval.dtype,
                 any(node.varies for node in nodes),
                 any(node.timed for node in nodes),
                 eqn,
@@ -211,6 +211,8 @@ class Lowering:
 
     def tree(self, combine: Callable[[Lane, Lane], Lane], entries: Sequence[Lane]) -> Lane:
         """A reduction as a balanced tree."""
+        if not entries:
+            raise FusionError("a reduction of nothing")
         if len(entries) == 1:
             return entries[0]
         half = (len(entries) + 1) // 2
@@ -272,6 +274,7 @@ STRUCTURE: dict[str, Callable[[list[np.ndarray], dict], np.ndarray]] = {
     "rev": lambda xs, p: np.flip(xs[0], p["dimensions"]),
     "slice": lambda xs, p: _slice(xs[0], p),
     "concatenate": lambda xs, p: np.concatenate(xs, axis=p["dimension"]),
+    "stack": lambda xs, p: np.stack(xs, axis=p["axis"]),
     "copy": lambda xs, p: xs[0],
 }
 
@@ -317,7 +320,8 @@ def _dot(lowering: Lowering, inputs: list[Any], parameters: dict, aval: Any) -> 
     products = _each(lowering.mul, left[:, :, None, :], right[:, None, :, :])
     out = np.empty(products.shape[:-1], object)
     for index in np.ndindex(out.shape):
-        out[index] = lowering.tree(lowering.add, list(products[index]))
+        terms = list(products[index]) or [lowering.number(0.0, np.dtype(aval.dtype))]
+        out[index] = lowering.tree(lowering.add, terms)
     return out.reshape(aval.shape)
 
 
@@ -325,7 +329,8 @@ def _reduce(combine: Callable, empty: float | None = None) -> Callable:
     def rule(lowering: Lowering, inputs: list[Any], parameters: dict, aval: Any) -> np.ndarray:
         axes = tuple(parameters["axes"])
         x = lowering.lanes(inputs[0])
-        x = np.moveaxis(x, axes, range(x.ndim - len(axes), x.ndim)).reshape(*aval.shape, -1)
+        x = np.moveaxis(x, axes, range(x.ndim - len(axes), x.ndim))
+        x = x.reshape(*aval.shape, int(np.prod(x.shape[len(aval.shape) :])))
         out = np.empty(aval.shape, object)
         for index in np.ndindex(out.shape):
             entries = list(x[index])
