@@ -1,7 +1,7 @@
 """What every array that a person gives must satisfy; a `ValueError` says what does not."""
 
 from collections.abc import Callable
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -87,6 +87,8 @@ def probability(name: str, value: float) -> None:
 
 def count(name: str, value: int) -> None:
     """A `ValueError` unless that many of something can exist in memory."""
+    if not isinstance(value, Integral):
+        raise ValueError(f"{name}: got {value}; a whole number is required")
     if value < 1:
         raise ValueError(f"{name}: got {value}; at least 1 is required")
     if value > 10**9:

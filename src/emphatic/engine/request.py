@@ -1,7 +1,7 @@
 """What a person asks of an engine, checked before anything runs."""
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from .measures import example_of, is_linear, Make, MEASURES
 
 NUMBER = int | float | np.number
 OWN = ("learner", "target", "seed", "time")  # axes that are always there
+RESULTS = ("diverged", "engine", "reason", *MEASURES)  # names that a result has besides
 
 
 def count(name: str, value: Any) -> int:
@@ -30,10 +31,11 @@ def seeds(seeds: Any) -> list[int]:
     """The seeds as a list; a number stands for all below it."""
     if isinstance(seeds, NUMBER):
         return list(range(count("seeds", seeds)))
-    words = [seed for seed in seeds if isinstance(seed, int | np.integer) and 0 <= seed < 2**64]
-    if not words or len(set(words)) < len(seeds):
+    words = list(seeds) if isinstance(seeds, Iterable) else [seeds]
+    whole = all(isinstance(seed, int | np.integer) and 0 <= int(seed) < 2**64 for seed in words)
+    if not words or not whole or len(set(words)) < len(words):
         raise ValueError(f"seeds: got {seeds}; distinct whole numbers in [0, 2^64) are required")
-    return [int(word) for word in words]
+    return [int(seed) for seed in words]
 
 
 def targets(problem: Problem, target: Any) -> dict[Any, np.ndarray]:
@@ -51,6 +53,8 @@ def axes(grid: Mapping[str, ArrayLike]) -> dict[str, np.ndarray]:
     for name, values in grid.items():
         if name in OWN:
             raise ValueError(f"grid: {name!r} is an axis of every result; choose another name")
+        if name in RESULTS:
+            raise ValueError(f"grid: {name!r} is the name of a result; choose another name")
         listed = list(np.ravel(np.asarray(values, object)))
         for value in listed:
             if not isinstance(value, NUMBER):
@@ -105,14 +109,25 @@ def makes(learners: Any, axes: Mapping[str, np.ndarray]) -> dict[str, Make]:
         for argument in sorted(needs - set(axes)):
             raise ValueError(f"grid: learner {name!r} needs {argument!r}; give its values")
     for name, make in made.items():
-        first = {axis: values[0] for axis, values in axes.items() if axis in known[name][0]}
-        for axis in first:
-            for value in axes[axis].tolist():
-                try:
-                    make(**{key: float(each) for key, each in first.items()} | {axis: value})
-                except ValueError as error:
-                    raise ValueError(f"grid: {name!r} with {axis} = {value:g}: {error}") from None
+        own = {axis: each.tolist() for axis, each in axes.items() if axis in known[name][0]}
+        first = {axis: values[0] for axis, values in own.items()}
+        if not isinstance(found := _tried(name, make, first), Learner):
+            raise ValueError(
+                f"learners: {name!r} makes a {type(found).__name__}; a learner is required"
+            )
+        for axis, values in own.items():
+            for value in values:
+                _tried(name, make, first | {axis: value}, axis)
     return made
+
+
+def _tried(name: str, make: Make, values: Mapping[str, float], axis: str | None = None) -> Any:
+    try:
+        return make(**values)
+    except ValueError as error:
+        named = values if axis is None else {axis: values[axis]}
+        where = ", ".join(f"{each} = {value:g}" for each, value in named.items())
+        raise ValueError(f"grid: {name!r} with {where}: {error}") from None
 
 
 def lanes(make: Make, axes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

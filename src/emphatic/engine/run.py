@@ -79,7 +79,8 @@ def run(
     """
     num_steps = request.count("num_steps", num_steps)
     record_every = request.count("record_every", record_every)
-    count = request.count("num_threads", num_threads or os.cpu_count() or 1)
+    cores = os.cpu_count() or 1
+    count = request.count("num_threads", cores if num_threads is None else num_threads)
     if engine not in get_args(Engine):
         raise unknown("engine", engine, get_args(Engine))
     if dtype not in ("float32", "float64"):
@@ -106,6 +107,11 @@ def run(
                     sweep = Sweep(make, part, problem, policy, view, chosen, np.dtype(dtype))
                 except ValueError as error:
                     raise ValueError(f"learner {name!r}: {error}") from None
+                except jax.errors.JAXTypeError:
+                    raise ValueError(
+                        f"grid: {name!r} needs the values of {', '.join(part)} for its structure, "
+                        "which all lanes share; make one learner for each value"
+                    ) from None
                 jobs.append(engines.job(name, number, sweep))
     for job in jobs:
         job.results = Results(job, windows, len(words), "weights" in measures)
