@@ -22,7 +22,8 @@ def final(dataset: "xarray.Dataset", measure: str) -> "xarray.DataArray":
 
 def area(dataset: "xarray.Dataset", measure: str) -> "xarray.DataArray":
     """The area under the curve of each run, as its mean over windows; infinite if diverged."""
-    return _finite_or_infinite(dataset[measure].mean("time", skipna=False), diverged(dataset))
+    curves = dataset[measure].astype(np.float64)
+    return _finite_or_infinite(curves.mean("time", skipna=False), diverged(dataset))
 
 
 def _finite_or_infinite(values: "xarray.DataArray", bad: "xarray.DataArray") -> "xarray.DataArray":
@@ -32,9 +33,10 @@ def _finite_or_infinite(values: "xarray.DataArray", bad: "xarray.DataArray") -> 
 
 def best(errors: Float[np.ndarray, "grid run"]) -> int:
     """The place of the smallest mean over runs; where all are infinite, of the fewest such runs."""
-    if not np.isfinite(errors).all(axis=1).any():
-        return int((~np.isfinite(errors)).sum(axis=1).argmin())
-    return int(errors.mean(axis=1).argmin())
+    finite = np.isfinite(errors)
+    if not finite.all(axis=1).any():
+        return int((~finite).sum(axis=1).argmin())
+    return int(np.where(finite, errors, np.inf).mean(axis=1).argmin())
 
 
 def spread(errors: Float[np.ndarray, "... run"]) -> Float[np.ndarray, "..."]:
