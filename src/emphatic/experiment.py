@@ -57,8 +57,8 @@ class Experiment:
         checks.count("num_runs", self.num_runs)
         checks.count("num_steps", self.num_steps)
         checks.seed(self.seed)
-        if self.seed >= 2**32:
-            raise ValueError(f"seed: got {self.seed}; below 2^32 is required")
+        if self.seed >= 2**31:  # as a netCDF file can hold it
+            raise ValueError(f"seed: got {self.seed}; below 2^31 is required")
 
     def points(self) -> list[dict[str, Any]]:
         """The arguments of every case."""
@@ -85,7 +85,8 @@ def run(
 
     Its dimensions are the cases, learner, the axes of the grid, run, and time; see
     [run] of the engine for the variables. After Ctrl-C it holds what was finished: cases
-    that had begun have NaN from where they were stopped, and `interrupted` is 1.
+    that had begun have NaN from where they were stopped, and `interrupted` is 1. Where not even
+    one window was finished there is nothing to return, and `KeyboardInterrupt` is raised.
 
     **Arguments:**
 
@@ -96,6 +97,7 @@ def run(
     import xarray
 
     points, total, found = experiment.points(), experiment.num_updates(), []
+    interrupted = False
     problems = [experiment.build(**point) for point in points]
     for number, (point, problem) in enumerate(zip(points, problems, strict=True)):
 
@@ -117,19 +119,24 @@ def run(
                 num_threads=num_threads,
                 progress=of_all,
             )
-        except KeyboardInterrupt:  # while it was compiled
-            if not found:
-                raise
+        except KeyboardInterrupt:  # while it was being compiled
+            interrupted = True
             break
         dataset = dataset.rename(seed="run").assign_coords(run=np.arange(experiment.num_runs))
         for name in set(experiment.measures) & set(dataset):  # in the precision worked in
             dataset[name] = dataset[name].astype(experiment.dtype)
-        found.append(dataset.expand_dims({name: [value] for name, value in point.items()}))
-        if dataset.attrs["interrupted"]:
+        interrupted = bool(dataset.attrs["interrupted"])
+        if dataset.sizes["time"]:
+            found.append(dataset.expand_dims({name: [value] for name, value in point.items()}))
+        if interrupted:
             break
+    if not found:
+        raise KeyboardInterrupt
+    found[-1] = found[-1].reindex(time=found[0]["time"], fill_value={"diverged": False})
     merged = xarray.combine_by_coords(
         found,
         combine_attrs="override",
+        data_vars="all",
         join="outer",
         fill_value={"diverged": False, "engine": "", "reason": ""},
     )
@@ -140,6 +147,6 @@ def run(
         experiment=experiment.name,
         seed=experiment.seed,
         num_steps=experiment.num_steps,
-        interrupted=int(len(found) < len(points) or found[-1].attrs["interrupted"]),
+        interrupted=int(interrupted),
         versions=" ".join(f"{each} {version(each)}" for each in ("emphatic", "jax", "numpy")),
     )

@@ -115,7 +115,7 @@ def run(
                 jobs.append(engines.job(name, number, sweep))
     for job in jobs:
         job.results = Results(job, windows, len(words), "weights" in measures)
-    finished = work(_tasks(jobs, words, block, count), windows, count, progress)
+    finished, interrupted = work(_tasks(jobs, words, block, count), windows, count, progress)
     dataset = _dataset(jobs, makes, targets, axes, windows, words)
     dataset = dataset.assign(
         engine=("learner", [engines.chosen[name][0] for name in makes]),
@@ -127,7 +127,7 @@ def run(
         "num_steps": num_steps,
         "record_every": record_every,
         "dtype": dtype,
-        "interrupted": int(finished < len(windows.ends)),
+        "interrupted": int(interrupted),
     }
     return dataset.isel(time=slice(finished))
 

@@ -114,13 +114,13 @@ class Task:
 
 def work(
     tasks: Sequence[Task], windows: Windows, num_threads: int, progress: Progress | None
-) -> int:
-    """Runs all tasks, each a slice at a time in turn; returns the number of finished windows.
+) -> tuple[int, bool]:
+    """Runs all tasks, each a slice at a time in turn, until the end or Ctrl-C.
 
-    It is less than all after Ctrl-C only.
+    Returns the number of finished windows, and whether it was Ctrl-C that came first.
     """
     lanes = sum(len(task.seeds) * job.sweep.num_lanes for task in tasks for job in task.jobs)
-    done, total = 0, lanes * int(windows.ends[-1])
+    done, total, interrupted = 0, lanes * int(windows.ends[-1]), False
     pending: dict[Future[int], Task] = {}
     with ThreadPoolExecutor(num_threads) as pool:
         try:
@@ -136,9 +136,9 @@ def work(
                 if progress is not None:
                     progress(done, total)
         except KeyboardInterrupt:
-            pass
+            interrupted = True
         finally:
             for future in pending:
                 future.cancel()
     behind = min(task.chunk for task in tasks)
-    return int(windows.closes[:behind].sum())
+    return int(windows.closes[:behind].sum()), interrupted
