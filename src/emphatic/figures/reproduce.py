@@ -88,9 +88,12 @@ def reproduce(
         done += each.num_updates()
     summary = module.summarise(datasets)
     (folder / "summary.json").write_text(json.dumps(plain(summary), indent=1, allow_nan=False))
+    from . import style
+
     drawing = module.plot(datasets, authors)
-    for suffix in ("png", "svg"):
-        drawing.savefig(folder / f"figure.{suffix}", dpi=150, metadata=_undated(suffix))
+    with style.context():  # some settings are read when a file is written
+        for suffix in ("png", "svg"):
+            drawing.savefig(folder / f"figure.{suffix}", dpi=150, metadata=_undated(suffix))
     return summary
 
 
