@@ -251,7 +251,10 @@ def draw(path: Path, title: str, problem: Problem, exact: dict[str, Any]) -> Non
 
 @contextlib.contextmanager
 def progress(title: str):
-    """A bar with updates per second, moved on by calling it with the updates done and all."""
+    """A bar with updates per second, moved on by calling it with the updates done and all.
+
+    It is there from the first call on: what fails before that is one line of its own.
+    """
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -262,19 +265,24 @@ def progress(title: str):
     )
 
     columns = "[bold]{task.description}", BarColumn(), TaskProgressColumn()
-    with Progress(
+    bar = Progress(
         *columns,
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
         console=Console(stderr=True),
-    ) as bar:
-        task, began = bar.add_task(title, total=None, rate=""), time.monotonic()
+    )
+    task, began = bar.add_task(title, total=None, rate=""), time.monotonic()
 
-        def move(done: int, total: int) -> None:
-            rate = done / max(time.monotonic() - began, 1e-9)
-            bar.update(task, completed=done, total=total, rate=f"{rate:.2e} updates/s")
+    def move(done: int, total: int) -> None:
+        bar.start()
+        rate = done / max(time.monotonic() - began, 1e-9)
+        bar.update(task, completed=done, total=total, rate=f"{rate:.2e} updates/s")
 
+    try:
         yield move
+    finally:
+        if bar.live.is_started:
+            bar.stop()
 
 
 def show_figure(name: str, summary: dict[str, Any], folder: Path) -> None:

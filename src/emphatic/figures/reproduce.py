@@ -73,6 +73,8 @@ def reproduce(
     folder = writable(out / figure)
     data = writable(folder / "data")
     total, done, datasets = sum(each.num_updates() for each in asked), 0, []
+    if progress is not None:
+        progress(0, total)
     for each in asked:
 
         def of_all(updates: int, _: int, before: int = done) -> None:
