@@ -54,10 +54,13 @@ def is_linear(learner: Learner, y: Transition, features: str) -> bool:
     """Whether the prediction is linear in the features, tried at random numbers."""
     rng = np.random.default_rng(0)
     random = jax.tree.map(lambda leaf: jnp.asarray(rng.normal(size=leaf.shape), leaf.dtype), y)
-    state = learner.init(jax.random.key(0), random)
+    state = jax.tree.map(
+        lambda leaf: jnp.asarray(rng.normal(size=leaf.shape), leaf.dtype),
+        learner.init(jax.random.key(0), random),
+    )
     w = weights(learner, state, random, features)
     product, found = w @ getattr(random, features), learner.predict(state, random)
-    return bool(jnp.abs(product - found) <= 1e-4 * jnp.abs(product))
+    return bool(found != 0 and jnp.abs(product - found) <= 1e-4 * jnp.abs(product))
 
 
 # Quadratic forms of the weights: |Mw - c|^2 + f, exact for any number of states.

@@ -29,7 +29,7 @@ class Windows:
     def __init__(self, num_steps: int, record_every: int):
         self.ends = np.append(np.arange(record_every, num_steps, record_every), num_steps)
         self.lengths = np.diff(self.ends, prepend=0)
-        each, last = _chunks(record_every), _chunks(self.lengths[-1])
+        each, last = _chunks(record_every), _chunks(int(self.lengths[-1]))
         self.chunks = np.append(np.tile(each, len(self.ends) - 1), last)
         counts = [len(each)] * (len(self.ends) - 1) + [len(last)]
         self.of_chunk = np.repeat(np.arange(len(self.ends)), counts)
