@@ -227,7 +227,7 @@ class Lowering:
         bits = self.apply("shift_left", exponent, self.number(shift, whole))
         return Lane(self.machine.reinterpret(bits.raw, whole, n.dtype), n.dtype)
 
-    def number(self, value: float, dtype: np.dtype) -> Lane:
+    def number(self, value: float | int, dtype: np.dtype) -> Lane:
         """A number as a lane value."""
         return Lane(self.machine.constant(value, dtype), dtype)
 

@@ -1,0 +1,274 @@
+"""Experiments become one dataset: each case, run and window in its place, also after Ctrl-C."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import xarray
+
+from emphatic import engine, learners, oracle, problems
+from emphatic.experiment import Experiment, run
+
+
+def of_emphasis(problem):
+    return {"gem": learners.gem, "followon": learners.followon()}
+
+
+# Neither axis of its cases is sorted, and the larger step size diverges.
+EXPERIMENT = Experiment(
+    "small",
+    problems.baird,
+    {"features": ("one-hot", "aliased"), "solid": (0.3, 0.1)},
+    of_emphasis,
+    ("emphasis_error",),
+    num_steps=250,
+    grid={"step_size": [0.05, 20.0]},
+    num_runs=3,
+    seed=5,
+    record_every=100,
+)
+
+
+@pytest.fixture(scope="module")
+def whole() -> tuple[xarray.Dataset, list[tuple[int, int]]]:
+    """The results, and how progress was reported."""
+    calls: list[tuple[int, int]] = []
+    return run(EXPERIMENT, progress=lambda *call: calls.append(call)), calls
+
+
+# What is where
+
+
+def test_every_combination_of_cases_is_a_point_in_the_order_given(whole):
+    pairs = [("one-hot", 0.3), ("one-hot", 0.1), ("aliased", 0.3), ("aliased", 0.1)]
+    assert EXPERIMENT.points() == [{"features": f, "solid": s} for f, s in pairs]
+    found, _ = whole
+    assert found["features"].values.tolist() == ["one-hot", "aliased"]
+    assert found["solid"].values.tolist() == [0.3, 0.1]
+    assert found["learner"].values.tolist() == ["gem", "followon"]
+    assert found["step_size"].values.tolist() == [0.05, 20.0]
+    assert found["run"].values.tolist() == [0, 1, 2]
+    assert found["time"].values.tolist() == [100, 200, 250]
+    axes = ("features", "solid", "learner", "step_size", "run", "time")
+    assert set(found["emphasis_error"].dims) == set(axes)
+    assert found["emphasis_error"].size == 2 * 2 * 2 * 2 * 3 * 3
+
+
+@pytest.mark.parametrize(("features", "solid"), [("one-hot", 0.1), ("aliased", 0.3)])
+def test_run_n_is_the_engines_run_of_the_seed_2_to_the_32_times_its_seed_plus_n(
+    whole, features, solid
+):
+    problem = problems.baird(features, solid)
+    direct = engine.run(
+        problem,
+        of_emphasis(problem),
+        EXPERIMENT.grid,
+        num_steps=250,
+        seeds=[5 * 2**32 + n for n in range(3)],
+        record_every=100,
+    )
+    found = whole[0].sel(features=features, solid=solid)
+    for name in ("emphasis_error", "diverged", "engine"):
+        expected = direct[name].rename(seed="run") if "seed" in direct[name].dims else direct[name]
+        here = found[name].transpose(*expected.dims).values
+        if name == "emphasis_error":
+            expected = expected.astype(np.float32)
+        np.testing.assert_array_equal(here, expected.values)
+    curves = found["emphasis_error"].sel(learner="followon", step_size=0.05).values
+    assert len(np.unique(curves[:, -1])) == 3  # each run has its own stream
+
+
+def test_the_working_type_is_kept_and_written_down(whole):
+    found, _ = whole
+    assert found["emphasis_error"].dtype == np.float32
+    assert found["diverged"].dtype == bool
+    attributes = {"experiment": "small", "seed": 5, "num_steps": 250, "interrupted": 0}
+    assert attributes.items() <= found.attrs.items()
+    assert found.attrs["record_every"] == 100
+    assert "emphatic" in found.attrs["versions"]
+    one = dataclasses.replace(
+        EXPERIMENT, dtype="float64", cases={"features": ("one-hot",)}, num_runs=1
+    )
+    assert run(one)["emphasis_error"].dtype == np.float64
+
+
+def test_divergence_is_data(whole):
+    found, _ = whole
+    large = found.sel(learner="gem", step_size=20.0)
+    assert large["diverged"].all()
+    assert not np.isfinite(large["emphasis_error"].isel(time=-1)).any()
+    others = found.sel(step_size=0.05)
+    assert not others["diverged"].any()
+    assert np.isfinite(others["emphasis_error"]).all()
+
+
+def test_learners_are_made_from_the_problem_of_their_case():
+    """Only the exact emphasis of its own problem has no error."""
+    asked = dataclasses.replace(
+        EXPERIMENT,
+        learners=lambda problem: {"exact": learners.exact(oracle.emphasis(problem))},
+        cases={"solid": (0.3, 0.05)},
+        grid={},
+    )
+    found = run(asked)["emphasis_error"]
+    assert found.sizes["solid"] == 2
+    assert (found == 0.0).all()
+
+
+# Progress
+
+
+def test_the_updates_are_those_of_all_lanes_runs_steps_and_cases():
+    assert EXPERIMENT.num_updates() == (2 + 1) * 3 * 250 * 4
+    assert dataclasses.replace(EXPERIMENT, num_runs=1).num_updates() == 3 * 250 * 4
+    alone = dataclasses.replace(EXPERIMENT, learners=lambda p: {"gem": learners.gem})
+    assert alone.num_updates() == 2 * 3 * 250 * 4
+
+
+def test_progress_never_goes_back_and_ends_at_all_updates(whole):
+    _, calls = whole
+    done, total = zip(*calls, strict=True)
+    assert set(total) == {EXPERIMENT.num_updates()}
+    assert list(done) == sorted(done)
+    assert done[-1] == EXPERIMENT.num_updates()
+    assert {number * total[0] // 4 for number in (1, 2, 3)} <= set(done)  # the end of each case
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_runs": 0}, "num_runs: got 0; at least 1"),
+        ({"num_runs": -3}, "num_runs: got -3"),
+        ({"num_runs": 10**10}, "num_runs: got 10000000000; at most"),
+        ({"num_steps": 0}, "num_steps: got 0; at least 1"),
+        ({"num_steps": 10**10}, "num_steps: got 10000000000; at most"),
+        ({"seed": -1}, "seed: got -1"),
+        ({"seed": 2**31}, "seed: got 2147483648; below 2\\^31"),
+    ],
+)
+def test_a_bad_count_or_seed_is_named_when_the_experiment_is_made(changes, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        dataclasses.replace(EXPERIMENT, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"record_every": 0}, "record_every: got 0"),
+        ({"measures": ("emphasis_eror",)}, "did you mean 'emphasis_error'"),
+        ({"grid": {"step_sise": [0.1]}}, "did you mean 'step_size'"),
+        ({"grid": {"step_size": [0.1, np.nan]}}, "grid: step_size.* is nan"),
+        ({"grid": {"step_size": [0.1, -0.1]}}, "step_size = -0.1.*must be positive"),
+        ({"grid": {"step_size": [0.1, 0.1]}}, "distinct numbers"),
+        ({"cases": {"solid": (0.1, 1.5)}}, "solid: got 1.5; a probability"),
+    ],
+)
+def test_bad_input_is_found_before_anything_runs(changes, message):
+    calls = []
+    with pytest.raises(ValueError, match=message):
+        run(dataclasses.replace(EXPERIMENT, **changes), progress=lambda *call: calls.append(call))
+    assert calls == []
+
+
+# Ctrl-C
+
+# Longer than a slice may be: what is stopped at its first report is not at its end.
+LONG = dataclasses.replace(
+    EXPERIMENT, num_steps=600_000, grid={"step_size": [0.05]}, num_runs=1, record_every=1000
+)
+CASE = LONG.num_updates() // 4
+
+
+def stopped(experiment: Experiment, after: int) -> xarray.Dataset:
+    """What a run holds that is stopped when it reports more updates than these."""
+
+    def progress(done: int, total: int) -> None:
+        if done > after:
+            raise KeyboardInterrupt
+
+    return run(experiment, num_threads=1, progress=progress)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted() -> xarray.Dataset:
+    return run(LONG, num_threads=1)
+
+
+@pytest.mark.parametrize("finished", [0, 1, 2])
+def test_ctrl_c_keeps_the_finished_cases_and_the_finished_windows(uninterrupted, finished):
+    found = stopped(LONG, finished * CASE)
+    assert found.attrs["interrupted"] == 1
+    expected = uninterrupted.sel(
+        features=found["features"], solid=found["solid"], time=found["time"]
+    )
+    assert found["features"].values.tolist() == ["one-hot", "aliased"][: finished // 2 + 1]
+    for number, point in enumerate(LONG.points()[: finished + 1]):
+        here, there = found.sel(point), expected.sel(point)
+        count = int(here["emphasis_error"].notnull().all(["learner", "step_size", "run"]).sum())
+        assert count == 600 if number < finished else 0 < count < 600
+        first = slice(count)
+        for name in ("emphasis_error", "diverged"):
+            np.testing.assert_array_equal(here[name].isel(time=first), there[name].isel(time=first))
+        assert here["emphasis_error"].isel(time=slice(count, None)).isnull().all()
+        assert not here["diverged"].isel(time=slice(count, None)).any()
+        assert here["engine"].values.tolist() == ["fused", "fused"]
+    assert {name: found[name].dims for name in found} == {
+        name: uninterrupted[name].dims for name in uninterrupted
+    }
+    if finished == 2:  # the fourth case has not begun
+        assert found.sel(LONG.points()[3])["emphasis_error"].isnull().all()
+        assert found.sel(LONG.points()[3])["engine"].values.tolist() == ["", ""]
+
+
+def test_ctrl_c_at_the_very_end_of_a_case_is_not_forgotten(uninterrupted):
+    found = stopped(LONG, CASE - 1)
+    assert found.attrs["interrupted"] == 1
+    assert (found.sizes["features"], found.sizes["solid"]) == (1, 1)
+    expected = uninterrupted["emphasis_error"].sel(features=["one-hot"], solid=[0.3])
+    np.testing.assert_array_equal(found["emphasis_error"].transpose(*expected.dims), expected)
+
+
+def test_ctrl_c_while_a_case_is_compiled_keeps_those_before(uninterrupted):
+    def learners_of(problem):
+        if problem.x.shape[1] == 6:
+            raise KeyboardInterrupt
+        return of_emphasis(problem)
+
+    found = run(dataclasses.replace(LONG, learners=learners_of), num_threads=1)
+    assert found.attrs["interrupted"] == 1
+    assert found["features"].values.tolist() == ["one-hot"]
+    expected = uninterrupted["emphasis_error"].sel(features=["one-hot"])
+    np.testing.assert_array_equal(found["emphasis_error"].transpose(*expected.dims), expected)
+
+
+def test_ctrl_c_before_the_first_window_is_passed_on():
+    with pytest.raises(KeyboardInterrupt):
+        stopped(dataclasses.replace(LONG, record_every=600_000), 0)
+
+
+# Files
+
+
+def read(dataset: xarray.Dataset, path) -> xarray.Dataset:
+    dataset.to_netcdf(path, engine="scipy")
+    return xarray.load_dataset(path, engine="scipy")
+
+
+def test_a_file_keeps_values_coordinates_and_attributes(whole, tmp_path):
+    found = whole[0].assign_attrs(seed=2**31 - 1)  # the largest seed there is
+    again = read(found, tmp_path / "whole.nc")
+    xarray.testing.assert_identical(again, found)
+    assert again["emphasis_error"].dtype == np.float32
+    assert again["diverged"].dtype == bool
+    assert again["features"].values.tolist() == ["one-hot", "aliased"]
+    np.testing.assert_array_equal(again["emphasis_error"], found["emphasis_error"])  # inf and NaN
+
+
+def test_a_file_keeps_what_was_stopped(tmp_path):
+    found = stopped(LONG, CASE)
+    again = read(found, tmp_path / "stopped.nc")
+    xarray.testing.assert_identical(again, found)
+    assert again.attrs["interrupted"] == 1

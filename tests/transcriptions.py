@@ -1,0 +1,270 @@
+"""The stream and the learners once more, step by step in Python and NumPy: the references."""
+
+import zlib
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy import sparse
+
+from emphatic import Problem
+
+from .plainly import plainly
+
+MOST = 2**32 - 1
+
+
+# The stream
+
+
+def threefry(key: tuple[int, int], counter: tuple[int, int]) -> tuple[int, int]:
+    """Threefry-2x32-20 of Salmon et al. (2011), on Python's whole numbers."""
+    keys = (*key, 0x1BD11BDA ^ key[0] ^ key[1])
+    a, b = (counter[0] + keys[0]) & MOST, (counter[1] + keys[1]) & MOST
+    for turn in range(20):
+        rotation = (13, 15, 26, 6, 17, 29, 16, 24)[turn % 8]
+        a = (a + b) & MOST
+        b = a ^ ((b << rotation | b >> (32 - rotation)) & MOST)
+        if turn % 4 == 3:
+            block = turn // 4 + 1
+            a = (a + keys[block % 3]) & MOST
+            b = (b + keys[(block + 1) % 3] + block) & MOST
+    return a, b
+
+
+def drawn(law: list[float], word: int) -> int:
+    r"""The first $n$ with $\min(w, 2^{32} - 2) < \min([2^{32}F(n)], 2^{32} - 1)$, F cumulated."""
+    upto, total = 0.0, sum(law)
+    for number, probability in enumerate(law):
+        upto += probability
+        if min(word, MOST - 1) < min(round(upto / total * 2**32), MOST):
+            return number
+    raise AssertionError("a law sums to one")
+
+
+def outcomes(problem: Problem) -> list[list[tuple[int, int, float, float, float]]]:
+    """For each pair (s, a) its outcomes: number, s', probability, reward, discount."""
+    mdp, (states, actions) = problem.mdp, problem.behavior.shape
+    every, count = [], 0
+    for pair in range(states * actions):
+        where = divmod(pair, actions)
+        if sparse.issparse(mdp.transition):
+            stored = range(*mdp.transition.indptr[pair : pair + 2])
+            entries = [(mdp.transition.indices[n], mdp.transition.data[n], n) for n in stored]
+        else:
+            entries = [(s, p, (*where, s)) for s, p in enumerate(mdp.transition[where])]
+        found = []
+        for state, probability, place in entries:
+            if probability > 0:
+                values = [
+                    value if np.ndim(value) == 0 else value[where if np.ndim(value) == 2 else place]
+                    for value in (mdp.reward, mdp.discount)
+                ]
+                found.append((count, int(state), float(probability), *map(float, values)))
+                count += 1
+        every.append(found)
+    return every
+
+
+def experience(problem: Problem, seed: int, num_steps: int) -> list[SimpleNamespace]:
+    """The samples of a seed, and their rows."""
+    actions, known = problem.behavior.shape[1], outcomes(problem)
+    key = seed & MOST, seed >> 32
+    policy = problem.behavior.tolist()
+    one, two = threefry(key, (0, 0))
+    s = drawn(problem.start.tolist(), one)
+    a = drawn(policy[s], two)
+    path = []
+    for t in range(num_steps):
+        one, two = threefry(key, (t + 1, 0))
+        possible = known[s * actions + a]
+        number, s_next, _, r, gamma = possible[drawn([each[2] for each in possible], one)]
+        a_next = drawn(policy[s_next], two)
+        row = number * actions + a_next
+        path.append(
+            SimpleNamespace(t=t, s=s, a=a, r=r, gamma=gamma, s_next=s_next, a_next=a_next, row=row)
+        )
+        s, a = s_next, a_next
+    return path
+
+
+def seen(problem: Problem, target: np.ndarray, path: list[SimpleNamespace]) -> list:
+    """What a learner sees of a path under a target."""
+    mu, i = problem.behavior, problem.interest
+    x, xa = problem.dense_features
+
+    def view(y: SimpleNamespace) -> SimpleNamespace:
+        return SimpleNamespace(
+            **vars(y),
+            x=x[y.s],
+            x_next=x[y.s_next],
+            xa=xa[y.s, y.a],
+            xa_next=xa[y.s_next, y.a_next],
+            rho=target[y.s, y.a] / mu[y.s, y.a],
+            rho_next=target[y.s_next, y.a_next] / mu[y.s_next, y.a_next],
+            i=i[y.s],
+            i_next=i[y.s_next],
+        )
+
+    return [view(y) for y in path]
+
+
+# The learners: each from (weights, transition, parameters) to the next weights
+
+
+def initial(seed: int, name: str, size: int) -> np.ndarray:
+    """Standard normal weights of a seed: single precision, whatever the working one."""
+    key = jax.random.wrap_key_data(jnp.array([seed >> 32, seed & MOST], jnp.uint32))
+    named = jax.random.fold_in(key, zlib.crc32(name.encode()))
+    return np.asarray(jax.random.normal(named, (size,), np.float32), np.float64)
+
+
+def gem(d, y, p):
+    kappa, w = d["kappa"], d["w"]
+    delta = y.i_next + y.gamma * y.rho * (y.x @ w) - y.x_next @ w
+    return {
+        "kappa": kappa + p.alpha * (delta - y.x_next @ kappa) * y.x_next,
+        "w": w + p.alpha * ((y.x_next - y.gamma * y.rho * y.x) * (y.x_next @ kappa) - p.eta * w),
+    }
+
+
+def gq2(d, y, p):
+    kappa, u = d["kappa"], d["u"]
+    delta = y.r + y.gamma * y.rho_next * (y.xa_next @ u) - y.xa @ u
+    back = y.xa - y.gamma * y.rho_next * y.xa_next
+    return {
+        "kappa": kappa + p.alpha * (delta - y.xa @ kappa) * y.xa,
+        "u": u + p.alpha * (back * (y.xa @ kappa) - p.eta * u),
+    }
+
+
+def _td_error(nu, y):
+    return y.r + y.gamma * (y.x_next @ nu) - y.x @ nu
+
+
+def gtd2(d, y, p):
+    kappa, nu = d["kappa"], d["nu"]
+    return {
+        "kappa": kappa + p.alpha * (y.rho * _td_error(nu, y) - y.x @ kappa) * y.x,
+        "nu": nu + p.alpha * y.rho * (y.x - y.gamma * y.x_next) * (y.x @ kappa),
+    }
+
+
+def tdc(d, y, p):
+    kappa, nu, delta = d["kappa"], d["nu"], _td_error(d["nu"], y)
+    return {
+        "kappa": kappa + p.alpha * (y.rho * delta - y.x @ kappa) * y.x,
+        "nu": nu + p.alpha * y.rho * (delta * y.x - y.gamma * y.x_next * (y.x @ kappa)),
+    }
+
+
+def reverse_td(d, y, p):
+    w = d["w"]
+    delta = y.i_next + y.gamma * y.rho * (y.x @ w) - y.x_next @ w
+    return {"w": w + p.alpha * delta * y.x_next}
+
+
+def _emphatic(d, y, p, M):
+    return {"nu": d["nu"] + p.alpha * M * y.rho * _td_error(d["nu"], y) * y.x}
+
+
+def _inner(d):
+    return {name.removeprefix("emphasis."): d[name] for name in d if name != "nu"}
+
+
+def _with_emphasis(emphasis):
+    """ETD that learns its emphasis beside, from the same transition."""
+    _, update, predict = LEARNERS[emphasis]
+
+    def both(d, y, p):
+        inner = update(_inner(d), y, p)
+        outer = _emphatic(d, y, p, predict(_inner(d), y, p))
+        return {f"emphasis.{name}": value for name, value in inner.items()} | outer
+
+    return both
+
+
+def followon(d, y, p):
+    return {"terms": y.gamma * y.rho * (y.i + d["terms"])}
+
+
+def truncated(d, y, p):
+    return {"terms": y.gamma * y.rho * np.array([y.i, *d["terms"]])[: len(d["terms"])]}
+
+
+def nothing(d, y, p):
+    return d
+
+
+def _of(weight, features="x"):
+    return lambda d, y, p: getattr(y, features) @ d[weight]
+
+
+def _trace(d, y, p):
+    return y.i + d["terms"].sum()
+
+
+# For each name the weights (0: zeros, 1: normal; of x unless another size is given), the update,
+# and the prediction.
+LEARNERS: dict[str, tuple[dict[str, Any], Any, Any]] = {
+    "gem": ({"kappa": 0, "w": 1}, gem, _of("w")),
+    "gq2": ({"kappa": (0, "xa"), "u": (1, "xa")}, gq2, _of("u", "xa")),
+    "gtd2": ({"kappa": 0, "nu": 1}, gtd2, _of("nu")),
+    "tdc": ({"kappa": 0, "nu": 1}, tdc, _of("nu")),
+    "reverse_td": ({"w": 1}, reverse_td, _of("w")),
+    "td": ({"nu": 1}, lambda d, y, p: _emphatic(d, y, p, 1.0), _of("nu")),
+    "etd-exact": ({"nu": 1}, lambda d, y, p: _emphatic(d, y, p, p.m[y.s]), _of("nu")),
+    "followon": ({"terms": (0, 1)}, followon, _trace),
+    "truncated": ({"terms": (0, 3)}, truncated, _trace),
+    "interest": ({}, nothing, lambda d, y, p: y.i),
+    "constant": ({}, nothing, lambda d, y, p: p.value),
+    "exact": ({}, nothing, lambda d, y, p: p.m[y.s]),
+}
+LEARNERS["etd"] = (
+    {"emphasis.terms": (0, 1), "nu": 1},
+    _with_emphasis("followon"),
+    _of("nu"),
+)
+LEARNERS["gem-etd"] = (
+    {"emphasis.kappa": 0, "emphasis.w": 1, "nu": 1},
+    _with_emphasis("gem"),
+    _of("nu"),
+)
+
+
+def emphasis(problem: Problem, target: np.ndarray) -> np.ndarray:
+    r"""$m = D^{-1}(I - \gamma P_\pi^\top)^{-1}Di$, for a dense problem."""
+    plain = plainly(problem, target)
+    return np.linalg.solve(np.eye(len(plain.d)) - plain.gP.T, plain.d * plain.i) / plain.d
+
+
+def learn(
+    name: str, ys: list, seed: int, alpha: Any = 0.1, eta: Any = 0.3, value: float = 100.0, m=None
+) -> tuple[list[dict[str, np.ndarray]], np.ndarray]:
+    """The weights before and after every step, and the predictions before; schedules are called."""
+    weights, update, predict = LEARNERS[name]
+    d = {}
+    for full, kind in weights.items():
+        normal, size = kind if isinstance(kind, tuple) else (kind, "x")
+        size = size if isinstance(size, int) else len(getattr(ys[0], size))
+        d[full] = initial(seed, full.split(".")[-1], size) if normal else np.zeros(size)
+    states, predictions = [d], []
+    for y in ys:
+        now = [each(y.t) if callable(each) else each for each in (alpha, eta)]
+        p = SimpleNamespace(alpha=now[0], eta=now[1], value=value, m=m)
+        predictions.append(predict(d, y, p))
+        d = update(d, y, p)
+        states.append(d)
+    return states, np.array(predictions)
+
+
+def labelled(states: list[dict[str, np.ndarray]], labels: Any) -> np.ndarray:
+    """States as rows of numbers in the order of labels such as `w[0]`."""
+
+    def number(state, label):
+        name, _, index = str(label).partition("[")
+        return state[name][int(index.rstrip("]"))]
+
+    return np.array([[number(state, label) for label in labels] for state in states])
