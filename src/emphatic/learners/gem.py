@@ -49,11 +49,11 @@ def gem(step_size: Any, ridge: Any = 0.0) -> Learner[GEMState, Transition]:
 
     def step(state: GEMState, y: Transition) -> GEMState:
         kappa, w, alpha, eta = state.kappa, state.w, alpha_of(y.time), eta_of(y.time)
-        x_back = y.discount * y.rho * y.x
-        delta = y.interest_next + x_back @ w - y.x_next @ w
+        back = y.discount * y.rho
+        delta = y.interest_next + back * (y.x @ w) - y.x_next @ w
         return GEMState(
             kappa=kappa + alpha * (delta - y.x_next @ kappa) * y.x_next,
-            w=w + alpha * ((y.x_next - x_back) * (y.x_next @ kappa) - eta * w),
+            w=w + alpha * ((y.x_next - back * y.x) * (y.x_next @ kappa) - eta * w),
         )
 
     def predict(state: GEMState, y: Transition) -> Float[Array, ""]:
