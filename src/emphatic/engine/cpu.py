@@ -1,7 +1,6 @@
 """The fused engine: simulation, update and measurement of all lanes in native loops."""
 
 import dataclasses
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from .llvm import Function, I32, I64, Vector, vector_bytes
 from .lower import evaluate, FusionError, inputs, Lane, Lowering, Table, Uniform
+from .order import give, Notes, ordered, STATE
 from .stream import Stream
 from .sweep import Sweep, TABLE_BYTES
 
@@ -155,10 +155,9 @@ class Program:
             for leaf in jax.tree.leaves(sweep.example)
         ]
         self._tabulated = stream.num_rows * sweep.row_bytes <= TABLE_BYTES
-        self._slots: dict[str, list[tuple[Uniform, int]]] = {}
+        slots = self._note()
         self._learn = self._compile()
-        columns = self._slots
-        self.columns = {place: Columns(self, columns.get(place, [])) for place in PLACES}
+        self.columns = {place: Columns(self, slots.get(place, [])) for place in PLACES}
         self.fixed = self.columns["fixed"].evaluate(np.zeros(1, UINT32), np.zeros(1, np.int32))
         self.table = np.zeros((0, 0), sweep.dtype)
         if self._tabulated:
@@ -188,6 +187,29 @@ class Program:
         rows = [np.asarray(leaf).reshape(lanes, -1).T for leaf in jax.tree.leaves(tree)]
         rows = np.concatenate([np.zeros((0, lanes), self.sweep.dtype), *rows])
         return np.pad(rows, ((0, 0), (0, self.padded - lanes)), mode="edge")
+
+    def _note(self) -> dict[str, list[tuple[Uniform, int]]]:
+        """One step in the order of its instructions; returns the uniform values that it reads."""
+        sweep, notes = self.sweep, Notes()
+
+        def arrays(name: str, tree: Any) -> list[np.ndarray]:
+            leaves = jax.tree.leaves(tree)
+            return [
+                _entries(notes.outside(f"{name}{n}", _size(leaf)), sweep.dtype, leaf.shape)
+                for n, leaf in enumerate(leaves)
+            ]
+
+        lanes, state = arrays("lane", sweep.lane), arrays(STATE, sweep.state)
+        uniform, exact = list(self._fixed), len(jax.tree.leaves(sweep.exact))
+        lowering = Lowering(notes, sweep.dtype, self._place)
+        arguments = [*lanes, *state, *uniform[:exact], *self._varying]
+        found = lowering.run(self._closed.jaxpr, uniform[exact:], arguments)
+        self._outside = [lane.raw for array in (*lanes, *state) for lane in array.flat]
+        self._outputs = [lane.raw for out in found for lane in lowering.lanes(out).flat]
+        self._order = ordered(self._outputs)
+        if len(self._order) > MOST_INSTRUCTIONS:
+            raise FusionError(f"a step has more than {MOST_INSTRUCTIONS} instructions")
+        return lowering.slots
 
     def _compile(self) -> Any:
         sweep, width = self.sweep, self.width
@@ -225,11 +247,9 @@ class Program:
                     for place, index in (("row", row), ("step", here)):
                         first = b.mul(index, f.number(f"in_{place}"))
                         machine.columns[place] = machine.at(at[place], first, sweep.dtype)
-                    machine.loaded.clear()
                     state, sums = carried[: len(numbers)], carried[len(numbers) :]
-                    after = self._emit(machine, lanes, state)
-                    if len(b.block.instructions) > MOST_INSTRUCTIONS:
-                        raise FusionError(f"a step has more than {MOST_INSTRUCTIONS} instructions")
+                    known = dict(zip(self._outside, [*lanes, *state], strict=True))
+                    after = give(self._order, self._outputs, machine, known)
                     found = zip(sums, after[len(numbers) :], strict=True)
                     return [*after[: len(numbers)], *(b.fadd(*pair) for pair in found)]
 
@@ -248,27 +268,6 @@ class Program:
 
         f.loop(f.number("groups"), [], group)
         return f.compile()
-
-    def _emit(self, machine: Vector, lanes: list[Any], state: list[Any]) -> list[Any]:
-        """One step: the numbers of the next state, and the measures."""
-        sweep = self.sweep
-
-        def arrays(raws: Sequence[Any], tree: Any) -> list[np.ndarray]:
-            leaves = jax.tree.leaves(tree)
-            ends = np.cumsum([0, *map(_size, leaves)])
-            parts = [raws[first:last] for first, last in itertools.pairwise(ends)]
-            return [_entries(p, sweep.dtype, a.shape) for p, a in zip(parts, leaves, strict=True)]
-
-        fixed = list(self._fixed)
-        exact, consts = np.split(np.array(fixed, object), [len(jax.tree.leaves(sweep.exact))])
-        lowering = Lowering(machine, sweep.dtype, self._place)
-        found = lowering.run(
-            self._closed.jaxpr,
-            list(consts),
-            [*arrays(lanes, sweep.lane), *arrays(state, sweep.state), *exact, *self._varying],
-        )
-        self._slots = lowering.slots
-        return [lane.raw for out in found for lane in lowering.lanes(out).flat]
 
     def begin(self, seeds: Sequence[int]) -> np.ndarray:
         """The first states, with axes (number, lane); seeds are taken one at a time."""

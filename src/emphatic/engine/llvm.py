@@ -32,7 +32,6 @@ class Vector:
         self.builder, self.dtype, self.width = builder, np.dtype(dtype), width
         self.columns: dict[str, Any] = {}  # pointers to the rows of uniform values
         self.tables: list[Any] = []  # pointers to the tables that are read by index
-        self.loaded: dict[tuple[str, int], Any] = {}
 
     def type(self, dtype: Any) -> ir.Type:
         kind = scalar(dtype)
@@ -54,11 +53,8 @@ class Vector:
         return self.builder.shuffle_vector(first, undefined, zeros)
 
     def uniform(self, table: str, column: int) -> Any:
-        if (table, column) not in self.loaded:
-            place = self.at(self.columns[table], ir.Constant(I64, column), self.dtype)
-            value = self.builder.load(place, typ=scalar(self.dtype))
-            self.loaded[table, column] = self.spread(value, self.dtype)
-        return self.loaded[table, column]
+        place = self.at(self.columns[table], ir.Constant(I64, column), self.dtype)
+        return self.spread(self.builder.load(place, typ=scalar(self.dtype)), self.dtype)
 
     def at(self, pointer: Any, index: Any, dtype: Any) -> Any:
         """The address of an entry."""
