@@ -36,6 +36,7 @@ examples: .venv/development
 
 benchmark: .venv/development
 	$(BIN)/python benchmarks/oracle.py
+	$(BIN)/python benchmarks/engine.py
 
 format: .venv/development
 	$(BIN)/ruff check --fix .
