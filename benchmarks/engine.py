@@ -166,7 +166,8 @@ def by_hand(kernel: Any, tile: int, sweep: Sweep, stream: Stream, num_seeds: int
     parts = [y.x, y.x_next, y.x_next - back * y.x, rest]
     table = np.stack([np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in parts], 1)
     tables = stream.tables
-    law = (tables.outcome, *(a.astype(np.int64) for a in (tables.first, tables.state_next)))
+    first, state_next = (a.astype(np.int64) for a in (tables.first, tables.state_next))
+    law = tables.outcome, first, state_next, tables.action, stream.num_actions
     pairs = [
         int(np.asarray(stream.begin(tables, (np.uint32(s), np.uint32(0)))))
         for s in range(num_seeds)
@@ -188,7 +189,7 @@ def by_hand(kernel: Any, tile: int, sweep: Sweep, stream: Stream, num_seeds: int
             rows = np.empty(WINDOW, np.int64)
             for window in range(num_windows):
                 time_now = window * WINDOW
-                pair = advance(rows, pair, seed, time_now, *law, tables.action, stream.num_actions)
+                pair = advance(rows, pair, seed, time_now, *law)
                 for part, state in zip(tiles, states, strict=True):
                     learn(rows, table, alpha[part], eta[part], state, totals[seed, part])
 
