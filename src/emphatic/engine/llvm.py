@@ -161,6 +161,8 @@ class Function:
         self.module.triple = llvm.get_default_triple()
         kind = ir.FunctionType(ir.VoidType(), [I64] * len(arguments))
         function = ir.Function(self.module, kind, name)
+        function.attributes.add("nounwind")
+        function.attributes.alignstack = 64  # a vector on the stack lies in one cache line
         self.builder = ir.IRBuilder(function.append_basic_block())
         self.arguments = dict(zip(arguments, function.args, strict=True))
 
