@@ -16,7 +16,7 @@ import pytest
 import emphatic.engine
 from emphatic import _checks as checks
 from emphatic import Learner, learners, oracle, problems, schedules
-from emphatic.engine import cpu, request, run, scan, tasks
+from emphatic.engine import cpu, Measure, MEASURES, request, run, scan, tasks
 from emphatic.engine.stream import Stream
 
 from . import transcriptions as plain
@@ -842,3 +842,25 @@ def test_long_runs_of_both_engines_stay_together(dtype):
         np.testing.assert_allclose(
             found[0].emphasis_error, found[1].emphasis_error, rtol=tolerance, equal_nan=True
         )
+
+
+def test_a_measure_of_ones_own_is_given_by_name():
+    """The same on both engines, beside those of the library; other things are refused."""
+    problem, target = build((5, 3, 5, 4), 7, varying=True)
+    own = {
+        "largest": Measure(lambda exact, own, learner, state, y: jnp.abs(state.w).max()),
+        "emphasis_error": MEASURES["emphasis_error"],
+    }
+    settings: Any = {"num_steps": 30, "record_every": 10, "target": target, "dtype": "float64"}
+    grid = {"step_size": [0.01, 0.1]}
+    fused, scanned = (
+        run(problem, ["gem"], grid, measures=own, engine=engine, **settings)
+        for engine in ("fused", "scan")
+    )
+    np.testing.assert_allclose(fused["largest"], scanned["largest"], rtol=1e-12)
+    usual = run(problem, ["gem"], grid, **settings)
+    np.testing.assert_array_equal(fused["emphasis_error"], usual["emphasis_error"])
+    for name in ("time", "step_size", "diverged"):
+        bad = {name: own["largest"]}
+        with pytest.raises(ValueError, match="measures"):
+            run(problem, ["gem"], grid, measures=bad, **settings)

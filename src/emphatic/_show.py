@@ -312,4 +312,6 @@ def show_figure(name: str, summary: dict[str, Any], folder: Path) -> None:
         verdict, color = ("holds", "green") if claim["holds"] else ("not shown", "red")
         held = f"{evidence['held']} of {len(evidence['cases'])} cases, largest p-value {p:.2g}"
         out.print(f"[{color}]{verdict}[/{color}]  {claim['claim']} [dim]({held})[/dim]")
+    ran = (f"{name} by {' and '.join(engines)}" for name, engines in summary["engines"].items())
+    out.print(f"[dim]run: {', '.join(ran)}[/dim]")
     out.print(f"written to {folder}: data, figure.png, figure.svg, summary.json")

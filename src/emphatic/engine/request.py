@@ -1,7 +1,7 @@
 """What a person asks of an engine, checked before anything runs."""
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from .. import learners as library
 from .._names import unknown
 from .._types import Learner
 from ..mdp import Problem
-from .measures import example_of, is_linear, Make, MEASURES
+from .measures import example_of, is_linear, Make, Measure, MEASURES
 
 NUMBER = int | float | np.number
 OWN = ("learner", "target", "seed", "time")  # axes that are always there
@@ -142,25 +142,30 @@ def num_lanes(make: Make, axes: Mapping[str, np.ndarray]) -> int:
     return len(next(iter(lanes(make, axes).values()), [None]))
 
 
-def require_measures(
+def measures(
     problem: Problem,
-    measures: Sequence[str],
+    asked: Any,
     makes: Mapping[str, Make],
     axes: Mapping[str, np.ndarray],
-) -> None:
-    """A `ValueError` unless every measure is known and makes sense for every learner."""
-    if isinstance(measures, str) or not measures:
-        raise ValueError(f"measures: got {measures!r}; a list of names is required")
-    for name in measures:
-        if name not in MEASURES and name != "weights":
-            raise unknown("measures", name, (*MEASURES, "weights"))
-        features = MEASURES[name].features if name != "weights" else None
-        if features is None:
+) -> dict[str, Measure]:
+    """The measures by name, each known and fit for every learner; `weights` is left out."""
+    if not asked or isinstance(asked, str):
+        raise ValueError(f"measures: got {asked!r}; a list of names is required")
+    if not isinstance(asked, Mapping):
+        for name in asked:
+            if name not in MEASURES and name != "weights":
+                raise unknown("measures", name, (*MEASURES, "weights"))
+        asked = {name: MEASURES[name] for name in asked if name != "weights"}
+    for name, measure in asked.items():
+        if not isinstance(measure, Measure) or name in (*OWN, *axes, "weights", "diverged"):
+            raise ValueError(f"measures: {name!r} is {measure!r}; a Measure with a name of its own")
+        if measure.features is None:
             continue
         for learner, make in makes.items():
             first = {axis: float(each[0]) for axis, each in lanes(make, axes).items()}
-            if not is_linear(make(**first), example_of(problem, np.float32), features):
+            if not is_linear(make(**first), example_of(problem, np.float32), measure.features):
                 raise ValueError(
                     f"measures: {name!r} needs a prediction that is linear in the features "
-                    f"{features}; that of {learner!r} is not"
+                    f"{measure.features}; that of {learner!r} is not"
                 )
+    return dict(asked)

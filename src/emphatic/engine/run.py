@@ -14,7 +14,7 @@ from .._types import Learner
 from ..mdp import Problem
 from . import request, scan
 from .lower import FusionError
-from .measures import Make, MEASURES
+from .measures import Make, Measure
 from .stream import Stream
 from .sweep import Sweep, viewer
 from .tasks import Job, Progress, Results, Task, Windows, work
@@ -36,7 +36,7 @@ def run(
     seeds: int | Sequence[int] = 1,
     target: ArrayLike | Mapping[Any, ArrayLike] | None = None,
     record_every: int = 1000,
-    measures: Sequence[str] = ("emphasis_error",),
+    measures: Sequence[str] | Mapping[str, Measure] = ("emphasis_error",),
     engine: Engine = "auto",
     dtype: Literal["float32", "float64"] = "float32",
     num_threads: int | None = None,
@@ -62,7 +62,8 @@ def run(
     - `target`: A target policy, or several by label; by default the problem's own.
     - `record_every`: How many steps a window has. Measures are means over its steps; the last
       window may be shorter.
-    - `measures`: Names from [MEASURES], and `weights` for the state at the end of each window.
+    - `measures`: Names from [MEASURES], and `weights` for the state at the end of each window; or
+      measures of your own by name.
     - `engine`: `fused` (vector code of the CPU), `scan` (`lax.scan` on JAX's device), or
       `auto`, which is fused wherever that is possible.
     - `dtype`: The working type. Streams are the same in both.
@@ -89,8 +90,7 @@ def run(
     targets = request.targets(problem, target)
     axes = request.axes(grid or {})
     makes = request.makes(learners, axes)
-    request.require_measures(problem, measures, makes, axes)
-    chosen = {name: MEASURES[name] for name in measures if name != "weights"}
+    chosen = request.measures(problem, measures, makes, axes)
     windows = Windows(num_steps, record_every)
     stream = Stream(problem)
     lanes = {name: request.lanes(make, axes) for name, make in makes.items()}

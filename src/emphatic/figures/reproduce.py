@@ -55,7 +55,7 @@ def reproduce(
 
     **Returns:**
 
-    The summary: rows, claims, and exact levels.
+    The summary: rows, claims, exact levels, and by algorithm the engine that ran it.
     """
     if figure not in FIGURES:
         raise unknown("figure", figure, FIGURES)
@@ -89,6 +89,7 @@ def reproduce(
         datasets.append(dataset)
         done += each.num_updates()
     summary = module.summarise(datasets)
+    summary["engines"] = _engines(datasets)
     (folder / "summary.json").write_text(json.dumps(plain(summary), indent=1, allow_nan=False))
     from . import style
 
@@ -97,6 +98,15 @@ def reproduce(
         for suffix in ("png", "svg"):
             drawing.savefig(folder / f"figure.{suffix}", dpi=150, metadata=_undated(suffix))
     return summary
+
+
+def _engines(datasets: list[Any]) -> dict[str, list[str]]:
+    """By algorithm, what ran it."""
+    return {
+        str(name): sorted({str(each) for each in dataset["engine"].sel(learner=name).values.flat})
+        for dataset in datasets
+        for name in dataset["learner"].values
+    }
 
 
 def _undated(suffix: str) -> dict[str, Any]:
