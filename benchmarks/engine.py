@@ -21,7 +21,7 @@ from emphatic.engine import MEASURES
 from emphatic.engine.run import _tasks, BLOCK, Engines
 from emphatic.engine.scan import Experience
 from emphatic.engine.stream import PARITY, ROTATIONS, Stream
-from emphatic.engine.sweep import Sweep, viewer
+from emphatic.engine.sweep import Sweep, transitions
 from emphatic.engine.tasks import Results, Windows, work
 
 QUICK = "--quick" in sys.argv
@@ -40,8 +40,8 @@ def setting(num_features: int, num_lanes: int, dtype: str, make: Any = learners.
     if make is learners.gem:
         lanes["ridge"] = np.linspace(0.0, 1e-3, num_lanes)
     error = {"emphasis_error": MEASURES["emphasis_error"]}
-    view = viewer(problem, problem.target)
-    sweep = Sweep(make, lanes, problem, problem.target, view, error, np.dtype(dtype))
+    sight = transitions(problem, problem.target, dtype)
+    sweep = Sweep(make, lanes, problem, problem.target, sight, error, np.dtype(dtype))
     return sweep, Stream(problem)
 
 
@@ -157,7 +157,7 @@ def feature_by_feature(k: int, tile: int, real: Any):
 
 def by_hand(kernel: Any, tile: int, sweep: Sweep, stream: Stream, num_seeds: int = SEEDS) -> Peer:
     """A kernel by hand, threads over seeds."""
-    y = sweep.transitions(stream.sample(np.arange(stream.num_rows), 0))
+    y = sweep.seen(stream.sample(np.arange(stream.num_rows), 0))
     k, real = y.x.shape[1], sweep.dtype.type
     back = (y.discount * y.rho)[:, None]
     rest = np.zeros_like(y.x) if k >= 3 else np.zeros((len(y.x), 3), sweep.dtype)
@@ -206,7 +206,7 @@ BY_HAND = [(kernel, tile) for kernel in (lane_by_lane, feature_by_feature) for t
 def by_numpy(sweep: Sweep, stream: Stream, lanes: int) -> Peer:
     """A loop over steps in Python, one seed, vectorised over lanes (one lane: as the authors)."""
     experience = Experience(stream)
-    table = sweep.transitions(stream.sample(np.arange(stream.num_rows), 0))
+    table = sweep.seen(stream.sample(np.arange(stream.num_rows), 0))
     m = sweep.exact["emphasis_error"]
     alpha, eta = (sweep.lanes["of"][name][:lanes, None] for name in ("step_size", "ridge"))
 

@@ -50,6 +50,8 @@ MODULES = [
     "emphatic.learners",
     "emphatic.schedules",
     "emphatic.agents",
+    "emphatic.agents.actor_critic",
+    "emphatic.agents.exact",
     "emphatic.certify",
     "emphatic.engine",
     "emphatic.experiment",

@@ -27,7 +27,7 @@ from emphatic.engine.lower import (
 )
 from emphatic.engine.measures import MEASURES
 from emphatic.engine.stream import Stream
-from emphatic.engine.sweep import Sweep, viewer
+from emphatic.engine.sweep import Sweep, transitions
 
 from . import transcriptions as plain
 from .strategies import build, SEEDS
@@ -51,6 +51,7 @@ CASES = {
     "exp": lambda x, y, z: jnp.exp(x) - jnp.exp(3.0 * y),
     "logistic": lambda x, y, z: lax.logistic(2.0 * x),
     "floor": lambda x, y, z: jnp.floor(10.0 * x),
+    "stop_gradient": lambda x, y, z: lax.stop_gradient(x) + y,
     "add": lambda x, y, z: x + y,
     "sub": lambda x, y, z: x - y,
     "mul": lambda x, y, z: x * y,
@@ -439,13 +440,13 @@ def test_a_whole_step_runs_on_numpy_arrays():
         lanes,
         problem,
         target,
-        viewer(problem, target),
+        transitions(problem, target, np.float64),
         {"emphasis_error": MEASURES["emphasis_error"]},
         np.dtype(np.float64),
     )
     closed = jax.make_jaxpr(sweep.step)(sweep.lane, sweep.state, sweep.exact, sweep.example)
     stream = Stream(problem)
-    y = jax.tree.map(lambda leaf: leaf[20], sweep.transitions(stream.sample(np.arange(40), 0)))
+    y = jax.tree.map(lambda leaf: leaf[20], sweep.seen(stream.sample(np.arange(40), 0)))
     state = sweep.initial(9)
     known = {
         Uniform(np.shape(leaf), leaf.dtype, varies, False): leaf
@@ -496,6 +497,7 @@ UNIFORM = {
     "noise": lambda x, t, v: x + jax.random.normal(jax.random.fold_in(jax.random.key(3), t), (3,)),
     "truth in lanes": lambda x, t, v: jnp.where((v > 0.0) & (x > 0.0), x, v),
     "choice": lambda x, t, v: jnp.where(t > 3, x, 2.0 * x),
+    "entry": lambda x, t, v: x[t % 3] * jnp.stack([x, 2.0 * x])[t % 2, (t + 1) % 3] * v,
     "moved": lambda x, t, v: x + v[::-1] + jnp.concatenate([v[1:], v[:1]]) + v.reshape(3, 1)[:, 0],
     "fixed": lambda x, t, v: x * np.linspace(0.0, 1.0, 3) + jnp.sin(jnp.arange(3.0)),
     "passed on": lambda x, t, v: v * v,
@@ -504,7 +506,7 @@ UNIFORM = {
     ),
 }
 
-TIMED = {"powers", "cosine", "condition", "loop", "one-hot", "noise", "choice"}
+TIMED = {"powers", "cosine", "condition", "loop", "one-hot", "noise", "choice", "entry"}
 
 
 @pytest.mark.parametrize("name", UNIFORM)
@@ -572,7 +574,9 @@ IMPOSSIBLE = {
     "'cond'": lambda x, t, v: lax.cond(t > 3, jnp.negative, jnp.abs, x),
     "'scan'": lambda x, t, v: lax.fori_loop(0, 3, lambda n, s: 0.5 * s, x),
     "'while'": lambda x, t, v: lax.while_loop(lambda s: s[0] < 9.0, lambda s: s + 1.0, x),
-    "an index that differs between lanes": lambda x, t, v: x[t],
+    "an index that differs between lanes": lambda x, t, v: lax.dynamic_slice(
+        x, (x[0].astype(jnp.int32),), (1,)
+    ),
     "a whole number that changes": lambda x, t, v: x + jnp.where(x > 0.0, t, 0),
     "a reduction of nothing": lambda x, t, v: lax.reduce_max(x[:0], (0,)) + x,
 }
@@ -648,9 +652,10 @@ def sweeps():
         ),
     }
     lanes = {"step_size": np.geomspace(1e-4, 2.0, 61)}
-    error, view = {"emphasis_error": MEASURES["emphasis_error"]}, viewer(problem, target)
+    error = {"emphasis_error": MEASURES["emphasis_error"]}
+    sights = {dtype: transitions(problem, target, dtype) for dtype in ("float32", "float64")}
     found = {
-        (name, dtype): Sweep(make, lanes, problem, target, view, error, np.dtype(dtype))
+        (name, dtype): Sweep(make, lanes, problem, target, sights[dtype], error, np.dtype(dtype))
         for name, make in makes.items()
         for dtype in ("float32", "float64")
     }

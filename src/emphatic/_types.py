@@ -67,3 +67,7 @@ class Learner(Generic[State, Data]):
     init: Callable[[Any, Data], State]
     step: Callable[[State, Data], State]
     predict: Callable[[State, Data], Any]
+
+
+class Agent(Learner[State, Data]):
+    """A [Learner] that acts, so that its target policy changes: it learns from [Sample]s."""

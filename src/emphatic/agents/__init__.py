@@ -1,3 +1,3 @@
-"""Policies, and later the agents that improve them."""
+"""Policies, and agents that improve them."""
 
 from .policies import Softmax as Softmax

@@ -37,6 +37,19 @@ class Softmax:
             )
         return jax.nn.softmax(self.features @ theta, axis=1)
 
+    def init(self, key: Any) -> Any:
+        """The first parameters: 0, the uniform policy."""
+        return jnp.zeros(self.features.shape[2])
+
+    def at(self, theta: Any, state: Any) -> Any:
+        r"""$\pi_\theta(\cdot|s)$."""
+        return jax.nn.softmax(jnp.asarray(self.features, theta.dtype)[state] @ theta)
+
+    def score(self, theta: Any, state: Any, action: Any) -> Any:
+        r"""$\nabla\log\pi_\theta(a|s) = \phi(s,a) - \sum_b\pi_\theta(b|s)\phi(s,b)$."""
+        phi = jnp.asarray(self.features, theta.dtype)[state]
+        return phi[action] - self.at(theta, state) @ phi
+
     @property
     def spread(self) -> float:
         r"""The largest distance between actions, $\max_{s,a,b}\|\phi(s,a) - \phi(s,b)\|$."""

@@ -118,7 +118,7 @@ class Columns:
             count = len(rows[here])
             row, time = (np.resize(values[here], size) for values in (rows, times))
             if self.sees:
-                y = self.sweep.transitions(self.stream.sample(row, time))
+                y = self.sweep.seen(self.stream.sample(row, time))
             else:
                 y = jax.tree.map(lambda a: np.broadcast_to(a, (size, *a.shape)), self.sweep.example)
                 y = dataclasses.replace(y, time=time)

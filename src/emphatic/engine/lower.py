@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+import jax
 import numpy as np
 
 from . import functions
@@ -179,6 +180,12 @@ class Lowering:
             for output, var in enumerate(eqn.outvars)
         ]
 
+    def equal(self, value: Any, number: int) -> Any:
+        """Whether a uniform whole number is this one."""
+        shape = jax.ShapeDtypeStruct((), value.dtype)
+        closed = jax.make_jaxpr(lambda v: v == number)(shape)
+        return self.run(closed.jaxpr, closed.consts, [value])[0]
+
     # Arithmetic on single lane values
 
     def apply(self, name: str, *operands: Lane, dtype: Any = None) -> Lane:
@@ -276,6 +283,7 @@ STRUCTURE: dict[str, Callable[[list[np.ndarray], dict], np.ndarray]] = {
     "concatenate": lambda xs, p: np.concatenate(xs, axis=p["dimension"]),
     "stack": lambda xs, p: np.stack(xs, axis=p["axis"]),
     "copy": lambda xs, p: xs[0],
+    "stop_gradient": lambda xs, p: xs[0],
 }
 
 
@@ -352,13 +360,27 @@ def _power(lowering: Lowering, inputs: list[Any], parameters: dict, aval: Any) -
 
 
 def _look_up(lowering: Lowering, inputs: list[Any], parameters: dict, aval: Any) -> np.ndarray:
-    """`table[index]`, one entry."""
+    """`table[index]` in memory, or entries of lanes at an index that is the same for all."""
     table, *indices = inputs
-    if not isinstance(table, Table) or tuple(parameters["slice_sizes"]) != (1,):
-        raise FusionError("an index that differs between lanes")
-    index: Lane = lowering.lanes(indices[0]).item()
-    raw = lowering.machine.load(table.number, index.raw, table.dtype)
-    return np.array([Lane(raw, table.dtype)], object)
+    sizes = tuple(parameters["slice_sizes"])
+    if isinstance(table, Table):
+        if sizes != (1,):
+            raise FusionError("more than one entry of a table in memory")
+        index: Lane = lowering.lanes(indices[0]).item()
+        raw = lowering.machine.load(table.number, index.raw, table.dtype)
+        return np.array([Lane(raw, table.dtype)], object)
+    x = lowering.lanes(table)
+    for axis, (size, where) in enumerate(zip(sizes, indices, strict=True)):
+        if size == x.shape[axis]:
+            continue
+        if size != 1 or _is_lane(where):
+            raise FusionError("an index that differs between lanes, or a range of them")
+        entries = np.split(x, x.shape[axis], axis)
+        x = entries[-1]
+        for number in reversed(range(len(entries) - 1)):
+            here = lowering.lanes(lowering.equal(where, number))
+            x = _each(lambda h, a, b: lowering.apply("select", h, a, b), here, entries[number], x)
+    return x
 
 
 def _select(lowering: Lowering, which: Lane, *cases: Lane) -> Lane:

@@ -1,7 +1,7 @@
 """What a person asks of an engine, checked before anything runs."""
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from .. import _checks as checks
 from .. import learners as library
 from .._names import unknown
-from .._types import Learner
+from .._types import Agent, Learner
 from ..mdp import Problem
 from .measures import example_of, is_linear, Make, Measure, MEASURES
 
@@ -38,8 +38,15 @@ def seeds(seeds: Any) -> list[int]:
     return [int(seed) for seed in words]
 
 
-def targets(problem: Problem, target: Any) -> dict[Any, np.ndarray]:
-    """The target policies by label; a single one has an empty label."""
+def targets(problem: Problem, target: Any, unused: bool = False) -> dict[Any, np.ndarray]:
+    """The target policies by label; a single one has an empty label.
+
+    Agents have targets of their own: where there is nothing else, none may be given.
+    """
+    if unused:
+        if target is not None:
+            raise ValueError("target: given to agents, which change their own; give none")
+        return {"": problem.behavior}
     if not isinstance(target, Mapping):
         return {"": problem.require_target(target)}
     if not target:
@@ -137,6 +144,16 @@ def lanes(make: Make, axes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {axis: each.ravel() for axis, each in zip(own, points, strict=True)}
 
 
+def agents(makes: Mapping[str, Make], axes: Mapping[str, np.ndarray]) -> set[str]:
+    """The names of those that are agents."""
+    first = {axis: float(values[0]) for axis, values in axes.items()}
+    return {
+        name
+        for name, make in makes.items()
+        if isinstance(make(**{axis: first[axis] for axis in lanes(make, axes)}), Agent)
+    }
+
+
 def num_lanes(make: Make, axes: Mapping[str, np.ndarray]) -> int:
     """How many points that is; a learner that takes no axis has one."""
     return len(next(iter(lanes(make, axes).values()), [None]))
@@ -147,6 +164,7 @@ def measures(
     asked: Any,
     makes: Mapping[str, Make],
     axes: Mapping[str, np.ndarray],
+    agents: Collection[str] = (),
 ) -> dict[str, Measure]:
     """The measures by name, each known and fit for every learner; `weights` is left out."""
     if not asked or isinstance(asked, str):
@@ -156,6 +174,11 @@ def measures(
             if name not in MEASURES and name != "weights":
                 raise unknown("measures", name, (*MEASURES, "weights"))
         asked = {name: MEASURES[name] for name in asked if name != "weights"}
+    if asked and agents:
+        raise ValueError(
+            f"measures: {', '.join(asked)} cannot be taken of the agents "
+            f"{', '.join(sorted(agents))}; ask for weights, and track what they mean"
+        )
     for name, measure in asked.items():
         if not isinstance(measure, Measure) or name in (*OWN, *axes, "weights", "diverged"):
             raise ValueError(f"measures: {name!r} is {measure!r}; a Measure with a name of its own")

@@ -16,7 +16,7 @@ from . import request, scan
 from .lower import FusionError
 from .measures import Make, Measure
 from .stream import Stream
-from .sweep import Sweep, viewer
+from .sweep import samples, Sweep, transitions
 from .tasks import Job, Progress, Results, Task, Windows, work
 
 if TYPE_CHECKING:
@@ -87,24 +87,26 @@ def run(
     if dtype not in ("float32", "float64"):
         raise unknown("dtype", dtype, ("float32", "float64"))
     words = request.seeds(seeds)
-    targets = request.targets(problem, target)
     axes = request.axes(grid or {})
     makes = request.makes(learners, axes)
-    chosen = request.measures(problem, measures, makes, axes)
+    agents = request.agents(makes, axes)
+    targets = request.targets(problem, target, agents == set(makes))
+    chosen = request.measures(problem, measures, makes, axes, agents)
     windows = Windows(num_steps, record_every)
     stream = Stream(problem)
     lanes = {name: request.lanes(make, axes) for name, make in makes.items()}
     counts = {name: request.num_lanes(make, axes) for name, make in makes.items()}
     block = _block(sum(counts.values()) * len(targets), len(words), count)
     engines = Engines(stream, engine)
-    views = [viewer(problem, policy) for policy in targets.values()]
+    sights = [transitions(problem, policy, np.dtype(dtype)) for policy in targets.values()]
     jobs = []
     for name, make in makes.items():
-        for number, (policy, view) in enumerate(zip(targets.values(), views, strict=True)):
+        for number, (policy, sight) in enumerate(zip(targets.values(), sights, strict=True)):
+            sight = samples(np.dtype(dtype)) if name in agents else sight
             for first in range(0, counts[name], block):
                 part = {axis: each[first : first + block] for axis, each in lanes[name].items()}
                 try:
-                    sweep = Sweep(make, part, problem, policy, view, chosen, np.dtype(dtype))
+                    sweep = Sweep(make, part, problem, policy, sight, chosen, np.dtype(dtype))
                 except ValueError as error:
                     raise ValueError(f"learner {name!r}: {error}") from None
                 except jax.errors.JAXTypeError:

@@ -57,7 +57,7 @@ class Program:
 
     def _transitions(self, rows: np.ndarray, time: Any) -> Any:
         time = np.broadcast_to(time, rows.shape).ravel()
-        flat = self.sweep.transitions(self.stream.sample(rows.ravel(), time))
+        flat = self.sweep.seen(self.stream.sample(rows.ravel(), time))
         return jax.tree.map(lambda leaf: leaf.reshape(*rows.shape, *leaf.shape[1:]), flat)
 
     def _run(self, states: Any, ys: Any, time: Any, rows: Any) -> Any:

@@ -1,6 +1,7 @@
 """What an engine runs: one learner on all its lanes, under one target."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -24,14 +25,29 @@ def cast(tree: Any, dtype: np.dtype) -> Any:
     return jax.tree.map(of, tree)
 
 
-def viewer(problem: Problem, target: np.ndarray) -> Callable[[Sample], Transition]:
-    """From samples to transitions under one target, compiled for batches of them."""
+@dataclass(frozen=True)
+class Sight:
+    """What a learner sees of samples, compiled for batches of them, and an example of it."""
+
+    example: Any
+    of: Callable[[Sample], Any]
+
+
+def transitions(problem: Problem, target: np.ndarray, dtype: Any) -> Sight:
+    """What a critic sees: transitions under one target."""
 
     def view(sample: Sample) -> Transition:
         pi = jnp.asarray(target)
         return problem.view(pi[sample.state], pi[sample.state_next], sample)
 
-    return jax.jit(jax.vmap(view))
+    return Sight(example_of(problem, dtype), jax.jit(jax.vmap(view)))
+
+
+def samples(dtype: Any) -> Sight:
+    """What an agent sees: the samples themselves."""
+    number, whole, time = np.zeros((), dtype), np.zeros((), np.int32), np.zeros((), np.int32)
+    example = Sample(time, whole, whole, number, number, whole, whole)
+    return Sight(example, lambda sample: sample)
 
 
 class Sweep:
@@ -42,7 +58,7 @@ class Sweep:
     - `make`: Makes the learner of a lane from its values.
     - `lanes`: The values, for each argument of `make` one number for each lane.
     - `problem`, `target`: The problem and the target policy.
-    - `view`: From samples to transitions, by [viewer].
+    - `sight`: What it sees, [transitions] or [samples].
     - `measures`: The measures by name.
     - `dtype`: The working type.
     """
@@ -53,11 +69,11 @@ class Sweep:
         lanes: Mapping[str, np.ndarray],
         problem: Problem,
         target: np.ndarray,
-        view: Callable[[Sample], Transition],
+        sight: Sight,
         measures: Mapping[str, Measure],
         dtype: np.dtype,
     ):
-        self.make, self.view, self.measures = make, view, measures
+        self.make, self.sight, self.measures = make, sight, measures
         self.dtype = np.dtype(dtype)
         self.num_lanes = len(next(iter(lanes.values()), [None]))
         exact, own = {}, {}
@@ -66,7 +82,7 @@ class Sweep:
             own[name] = measure.own(problem, target, make, lanes)
         self.exact = cast(exact, self.dtype)
         self.lanes = cast({"of": dict(lanes), "own": own}, self.dtype)
-        self.example = example_of(problem, self.dtype)
+        self.example = sight.example
         with jax.enable_x64(self.dtype == np.float64):
             self.state = jax.eval_shape(lambda lane: self._init(jax.random.key(0), lane), self.lane)
 
@@ -93,7 +109,7 @@ class Sweep:
         """The shapes of one lane's values."""
         return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), self.lanes)
 
-    def step(self, lane: Any, state: Any, exact: Any, y: Transition) -> tuple[Any, list[Any]]:
+    def step(self, lane: Any, state: Any, exact: Any, y: Any) -> tuple[Any, list[Any]]:
         """The next state of one lane, and its measures before it: what an engine compiles."""
         learner = self.make(**lane["of"])
         numbers = [
@@ -114,7 +130,7 @@ class Sweep:
                 self.lanes["of"]
             )
 
-    def transitions(self, sample: Sample) -> Transition:
+    def seen(self, sample: Sample) -> Any:
         """What the learner sees of samples, computed in float64."""
         with jax.enable_x64(True):
-            return cast(self.view(sample), self.dtype)
+            return cast(self.sight.of(sample), self.dtype)
