@@ -1,5 +1,8 @@
 """Agents are Algorithm 1, line by line, and follow the gradient that the oracle knows."""
 
+import json
+import subprocess
+import sys
 from typing import Any
 
 import jax
@@ -247,3 +250,31 @@ def test_a_softmax_of_one_state_is_that_of_all():
         for a in range(3):
             score = jax.grad(lambda t, s=s, a=a: jnp.log(policy(t)[s, a]))(theta)
             np.testing.assert_allclose(policy.score(theta, s, a), score, rtol=1e-9, atol=1e-12)
+
+
+WITHOUT_X64 = """
+import json
+
+import numpy as np
+
+from emphatic import learners, problems, Softmax
+from emphatic.agents.actor_critic import actor_critic
+from emphatic.agents.exact import track
+from emphatic.engine import run
+
+problem = problems.baird("one-hot", 0.1)
+policy = Softmax(problem.xa)
+agent = actor_critic(problem.view, policy, learners.gem(0.1, 1e-3), learners.gq2(0.1, 1e-3), 0.1)
+found = run(problem, {"agent": agent}, num_steps=300, measures=["weights"], dtype="float64")
+theta = found["agent_weights"].values[0, 0, :14]
+print(json.dumps([*theta.tolist(), float(track(problem, policy, theta, 1e-3)["bias_norm"])]))
+"""
+
+
+def test_double_precision_needs_no_switch_of_jax():
+    """The same digits in a process where 64-bit numbers are off."""
+    ran = subprocess.run([sys.executable, "-c", WITHOUT_X64], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    space: dict[str, Any] = {}
+    exec(WITHOUT_X64.replace("print(json.dumps(", "result = ((", 1), space)
+    np.testing.assert_array_equal(json.loads(ran.stdout), space["result"])

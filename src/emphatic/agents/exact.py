@@ -91,16 +91,17 @@ def track(
     return {name: np.concatenate([p[name] for p in parts]).reshape(leading) for name in parts[0]}
 
 
-def _quantities(problem: Problem, policy: Any, ridge: float, x: np.ndarray, xa: np.ndarray):
+def _quantities(problem: Problem, policy: Any, ridge: float, x: Any, xa: Any):
     """The quantities of one set of parameters."""
     emphasis_of, values_of = exact_emphasis(problem), exact_action_values(problem)
-    d, joint, i = problem.stationary, problem.stationary_actions.ravel(), problem.interest
+    law = problem.stationary, problem.stationary_actions.ravel(), problem.interest
+    d, joint, i, x, xa = (jnp.asarray(each) for each in (*law, x, xa))
     C, C_actions = x.T @ (d[:, None] * x), xa.T @ (joint[:, None] * xa)
 
-    def weights(C: np.ndarray, A: Any, b: Any) -> Any:
+    def weights(C: Any, A: Any, b: Any) -> Any:
         """The second half of the solution of the mean field, (A'C^{-1}A + eta I)^{-1}A'C^{-1}b."""
         eye = jnp.eye(len(C))
-        system = jnp.block([[jnp.asarray(C), A], [-A.T, ridge * eye]])
+        system = jnp.block([[C, A], [-A.T, ridge * eye]])
         return jnp.linalg.solve(system, jnp.concatenate([b, jnp.zeros(len(C))]))[len(C) :]
 
     def quantities(given: dict[str, Any]) -> dict[str, Any]:
