@@ -200,6 +200,7 @@ def made_up(experiments, curve, runs=RUNS):
                 {
                     each.measures[0]: (names, values.astype(np.float32)),
                     "diverged": (names, ~np.isfinite(values)),
+                    "engine": ("learner", ["fused"] * len(axes["learner"])),
                 },
                 {
                     **{axis: list(each) for axis, each in axes.items()},
