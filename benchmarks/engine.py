@@ -168,10 +168,7 @@ def by_hand(kernel: Any, tile: int, sweep: Sweep, stream: Stream, num_seeds: int
     tables = stream.tables
     first, state_next = (a.astype(np.int64) for a in (tables.first, tables.state_next))
     law = tables.outcome, first, state_next, tables.action, stream.num_actions
-    pairs = [
-        int(np.asarray(stream.begin(tables, (np.uint32(s), np.uint32(0)))))
-        for s in range(num_seeds)
-    ]
+    pairs = np.asarray(Experience(stream).begin(range(num_seeds))).tolist()
     alpha, eta = sweep.lanes["of"]["step_size"], sweep.lanes["of"]["ridge"]
     learn = kernel(k, tile, real)
     tiles = [slice(first, first + tile) for first in range(0, len(alpha), tile)]
