@@ -502,16 +502,21 @@ def test_reproduce_writes_data_figure_and_summary(reproduced, figure):
 def test_reproduce_prints_the_chosen_step_sizes_and_every_claim(reproduced, figure):
     folder, _, out, _ = reproduced[figure]
     summary, words = json.loads((folder / "summary.json").read_text()), " ".join(out.split())
-    for row in summary["rows"]:
-        if row["best"] and not row["ridge"]:
-            size = "-" if row["exponent"] is None else f"0.1 x 2^{row['exponent']}"
-            start = f"{row['algorithm']} {row['features']} {row['solid']:g} {size} "
-            errors = f"{row['final_mean']:.4g} +- {row['final_std']:.2g}"
-            errors += f" {row['auc_mean']:.4g} +- {row['auc_std']:.2g}"
-            assert f"{start}{errors} {row['diverged_runs']} of 2" in words
+    listed = [row for row in summary["rows"] if row["best"] and not row["ridge"]]
+    table = [line for line in out.splitlines() if line.rstrip().endswith(" of 2")]
+    assert len(table) == len(listed)
+    for row in listed:
+        size = "-" if row["exponent"] is None else f"0.1 x 2^{row['exponent']}"
+        start = f"{row['algorithm']} {row['features']} {row['solid']:g} {size} "
+        errors = f"{row['final_mean']:.4g} +- {row['final_std']:.2g}"
+        errors += f" {row['auc_mean']:.4g} +- {row['auc_std']:.2g}"
+        assert f"{start}{errors} {row['diverged_runs']} of 2" in words
     for claim in summary["claims"]:
         verdict = "holds" if claim["holds"] else "not shown"
         assert f"{verdict} {claim['claim']} ({claim['evidence']['held']} of " in words
+    for name in {row["algorithm"] for row in summary["rows"]}:
+        assert summary["engines"][name] == ["fused"]
+        assert f"{name} by fused" in words
 
 
 def test_reproduce_gives_the_same_rows_on_either_engine(reproduced, capsys, monkeypatch, tmp_path):

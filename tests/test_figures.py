@@ -200,7 +200,7 @@ def made_up(experiments, curve, runs=RUNS):
                 {
                     each.measures[0]: (names, values.astype(np.float32)),
                     "diverged": (names, ~np.isfinite(values)),
-                    "engine": ("learner", ["fused"] * len(axes["learner"])),
+                    "engine": (names[:3], np.full(shape[:3], "scan")),
                 },
                 {
                     **{axis: list(each) for axis, each in axes.items()},
@@ -425,8 +425,8 @@ WORSE = ("aliased", 0.3)
         # the trace is lower in one case, or only as often as chance would have it
         (np.where(LAST, 9.0, 60.0 + 20.0 * WAVE) * FINITE, 0, "followon"),
         (np.where(LAST & (SIDE > 1.0), 9.0, 60.0 + 20.0 * WAVE) * FINITE, 0, "followon"),
-        # the trace does not move
-        (60.0 * FINITE, 1, "followon"),
+        # the trace does not move, in the second half
+        (60.0 + 40.0 * WAVE * (np.arange(WINDOWS) < WINDOWS // 2) * FINITE, 1, "followon"),
         # a guess is better
         (9.0 * FINITE, 3, "constant"),
     ],
@@ -477,6 +477,16 @@ def with_etd_at(exponent, features):
     return curve
 
 
+def with_an_outlier(levels):
+    """At some exponents the level of all runs but the last, and that of the last."""
+
+    def curve(p):
+        most, last = levels.get(p, (90.0, 90.0))
+        return np.where(SIDE > RUNS / 2 - 1, last, most) + 0.01 * SIDE * FINITE
+
+    return curve
+
+
 def only(algorithm, features, curve):
     """Another curve of an algorithm for some features: a function of the exponent."""
 
@@ -495,6 +505,15 @@ def only(algorithm, features, curve):
         (with_etd_at(-10, FEATURES), set()),
         (with_etd_at(-9, FEATURES[:2]), {1}),
         (with_etd_at(-9, FEATURES[:1]), set()),
+        # one run alone moves the choice for all away from 2^-15, or from 2^-8, to the other
+        (
+            only("etd", FEATURES[:2], with_an_outlier({-15: (80, 500), -8: (81, 81)})),
+            {1},
+        ),
+        (
+            only("etd", FEATURES[:2], with_an_outlier({-15: (80, 80), -8: (70, 999)})),
+            {1},
+        ),
         # ETD scatters more than GEM-ETD, on two or on one
         (only("etd", FEATURES[1:3], lambda p: 80.0 + abs(p + 15) + 9.0 * SIDE * FINITE), {2}),
         (only("etd", FEATURES[1:2], lambda p: 80.0 + abs(p + 15) + 9.0 * SIDE * FINITE), set()),
@@ -504,7 +523,7 @@ def only(algorithm, features, curve):
             {3},
         ),
         (
-            only("gem-etd", ["aliased"], lambda p: 95.0 - 75.0 * (p == -3) + 0.2 * SIDE * FINITE),
+            only("gem-etd", ["aliased"], lambda p: 20 + 2 * SIDE if p == -3 else 95 + 0.2 * SIDE),
             {3},
         ),
         (only("gem-etd", ["aliased"], lambda p: 40.0 + p + 2.0 * SIDE * FINITE), {3}),
@@ -841,6 +860,9 @@ def test_options_reach_the_experiments(monkeypatch, tmp_path):
     assert set(total) == {4321 * 7 * 2 * 4 * (40 + 2)}
     assert list(done) == sorted(done)
     assert (done[0], done[-1]) == (0, total[0])
+    text = (tmp_path / "emphasis" / "summary.json").read_text()
+    ran = {name: ["scan"] for name in ("gem", "followon", "constant")}
+    assert strictly(text)["engines"] == ran
     for path in (tmp_path / "emphasis" / "data").iterdir():
         assert xarray.load_dataset(path, engine="scipy").attrs["variant"] == "paper"
 
