@@ -438,10 +438,15 @@ def test_a_learner_without_arguments_needs_no_grid():
 # Schedules, large problems, initial weights
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_schedules_follow_the_time_of_each_step(engine, monkeypatch):
-    """A decaying step size and a periodic ridge, across windows, chunks and slices."""
+@pytest.mark.parametrize(
+    ("engine", "table"), [("fused", 2**26), ("fused", 0), ("scan", 2**26), ("scan", 0)]
+)
+def test_schedules_follow_the_time_of_each_step(engine, table, monkeypatch):
+    """A decaying step size and a periodic ridge, across windows, chunks, slices and batches."""
     monkeypatch.setattr(tasks, "SLICE_STEPS", 400)
+    monkeypatch.setattr(cpu, "BATCH", 64)
+    for module in (cpu, scan):
+        monkeypatch.setattr(module, "TABLE_BYTES", table)
     problem, target = problem_and_target()
 
     def ridge(t):
@@ -646,6 +651,27 @@ def test_ctrl_c_keeps_the_windows_that_are_finished(engine, monkeypatch):
     kept = whole.isel(time=slice(found.sizes["time"]))
     for name in ("emphasis_error", "diverged", "gem_weights", "time"):
         np.testing.assert_array_equal(found[name], kept[name])
+
+
+def test_a_window_is_finished_when_the_slowest_task_has_finished_it(monkeypatch):
+    """One task makes three chunks in the time of another's one."""
+
+    def advance(task, windows):
+        task.chunk += 1 + task.first
+        return 1
+
+    def interrupt(done, total):
+        if done >= 6:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(tasks.Task, "advance", advance)
+    windows = tasks.Windows(50 * 3000, 3000)
+    assert len(windows.chunks) == 150
+    slow, fast = (tasks.Task(experience=None, jobs=[], first=n, seeds=[0]) for n in (0, 2))
+    finished, interrupted = tasks.work([slow, fast], windows, 1, interrupt)
+    assert interrupted
+    assert 3 <= slow.chunk < fast.chunk < 30
+    assert finished == slow.chunk // 3
 
 
 def test_ctrl_c_before_any_window_is_finished_leaves_an_empty_time():

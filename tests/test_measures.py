@@ -227,21 +227,35 @@ def test_where_fixed_points_are_many_the_distance_is_to_the_nearest(name):
     np.testing.assert_allclose(one, np.linalg.norm(apart, axis=-1), rtol=1e-5)
 
 
+def leaking(leak: Any) -> Learner[Any, Any]:
+    r"""$d_{t+1} = d_t + 0.1(1 - (d_1 + d_2) - \ell d_t)$, whose root is unique iff $\ell > 0$."""
+    return Learner(
+        init=lambda key, y: jnp.asarray([0.3, -1.1], y.x.dtype),
+        step=lambda d, y: d + 0.1 * (1.0 - jnp.sum(d) - leak * d),
+        predict=lambda d, y: jnp.sum(d),
+    )
+
+
 def test_the_distance_of_a_lane_does_not_depend_on_lanes_whose_fixed_points_are_many():
-    """At discount 5/6 the matrix A is 0: with a ridge GEM's fixed point is unique, without not."""
+    makes, (problem, target) = {"it": leaking}, small()
+    both = distances(problem, target, makes, grid={"leak": [0.0, 0.5]})
+    alone = distances(problem, target, makes, grid={"leak": [0.5]}).fixed_point_distance
+    np.testing.assert_array_equal(both.fixed_point_distance.sel(leak=[0.5]), alone)
+    d, found = both.it_weights.values[:, :-1], both.fixed_point_distance.values[0, :, 1:]
+    np.testing.assert_allclose(found[0], np.abs(d[0].sum(1) - 1.0) / np.sqrt(2.0), atol=1e-12)
+    np.testing.assert_allclose(found[1], np.linalg.norm(d[1] - 0.4, axis=1), rtol=1e-9)
+
+
+def test_a_ridge_makes_the_fixed_point_unique_where_values_cancel():
+    """At discount 5/6 the matrix A is 0: without a ridge GEM may keep any w."""
     problem = problems.two_state(discount=5.0 / 6.0)
     make = {"gem": lambda ridge: learners.gem(0.05, ridge)}
     both = distances(problem, None, make, grid={"ridge": [0.0, 0.5]})
-    alone = distances(problem, None, make, grid={"ridge": [0.5]})
-    regularised = both.sel(ridge=[0.5])
-    np.testing.assert_array_equal(regularised.fixed_point_distance, alone.fixed_point_distance)
-    at = oracle.gem_system(problem, None, 0.5).solution()
-    expected = np.linalg.norm(both.gem_weights.sel(ridge=0.5).values[:-1] - at, axis=1)
-    found = both.fixed_point_distance.isel(learner=0).values[:, 1:]
-    np.testing.assert_allclose(found[1], expected, rtol=1e-9)
-    kappa = both.gem_weights.sel(ridge=0.0, gem_weight="kappa[0]").values[:-1]
+    found, weights = both.fixed_point_distance.values[0, :, 1:], both.gem_weights.values[:, :-1]
     root = oracle.gem_system(problem, None).least_norm_solution()[0]
-    np.testing.assert_allclose(found[0], np.abs(kappa - root), rtol=1e-9)
+    np.testing.assert_allclose(found[0], np.abs(weights[0, :, 0] - root), rtol=1e-9)
+    at = oracle.gem_system(problem, None, 0.5).solution()
+    np.testing.assert_allclose(found[1], np.linalg.norm(weights[1] - at, axis=1), rtol=1e-9)
 
 
 def test_a_schedule_has_the_fixed_point_of_its_first_step():
