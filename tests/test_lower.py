@@ -26,6 +26,7 @@ from emphatic.engine.lower import (
     Uniform,
 )
 from emphatic.engine.measures import MEASURES
+from emphatic.engine.order import give, Node, Notes, ordered, STATE
 from emphatic.engine.stream import Stream
 from emphatic.engine.sweep import Sweep, transitions
 
@@ -81,7 +82,7 @@ CASES = {
     "bits": lambda x, y, z: real((whole(x, jnp.uint32) & ~whole(y, jnp.uint32)) & 0xFFFF, x),
     "order of words": lambda x, y, z: real(whole(x, jnp.uint32) - 5 > whole(y, jnp.uint32), x),
     "conversions": lambda x, y, z: (
-        real(whole(x).astype(jnp.int16), x)
+        real(whole(x).astype(jnp.int16).astype(jnp.int32), x)
         + real(whole(x).astype(jnp.uint32) >> 28, x)
         + real((x > y).astype(jnp.int32), x)
     ),
@@ -479,6 +480,76 @@ def test_the_stream_runs_on_numpy_arrays():
     _, rows = interpreted(closed, Arrays(tables=tables), [*given, *moving], np.uint32)
     expected = [plain.experience(problem, seed, 1)[0].row for seed in range(LANES)]
     np.testing.assert_array_equal(rows[0], expected)
+
+
+# The order of instructions
+
+
+def noted(name: str) -> tuple[list[list[Node]], list[Node], Lowering]:
+    """A case with x and z as the state and y as lanes: what is outside, and the outputs."""
+    arrays, notes = drawn(np.float64), Notes()
+    closed = traced(CASES[name], arrays)
+    names = f"{STATE}0", "lane0", f"{STATE}1"
+    outside = [notes.outside(n, a[..., 0].size) for n, a in zip(names, arrays, strict=True)]
+    given = [entries(o, a.shape[:-1], a.dtype) for o, a in zip(outside, arrays, strict=True)]
+    lowering = Lowering(notes, np.dtype(np.float64))
+    found = lowering.run(closed.jaxpr, closed.consts, given)
+    outputs = [lane.raw for out in found for lane in lowering.lanes(out).flat]
+    return outside, outputs, lowering
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_instructions_in_another_order_give_the_same_bits(name):
+    """Each after what it needs and once, also on a machine that knows nothing of orders."""
+    arrays = drawn(np.float64)
+    machine = Arrays()
+    outside, outputs, machine.lowering = noted(name)
+    order = ordered(outputs)
+    place = {node: number for number, node in enumerate(order)}
+    assert len(place) == len(order)
+    for node in order:
+        assert all(place[operand] < place[node] for operand in node.operands)
+    given = [entries(list(a.reshape(-1, LANES)), a.shape[:-1], a.dtype) for a in arrays]
+    expected = interpreted(traced(CASES[name], arrays), Arrays(), given, np.float64)
+    known = {
+        node: value
+        for nodes, a in zip(outside, arrays, strict=True)
+        for node, value in zip(nodes, a.reshape(-1, LANES), strict=True)
+    }
+    found = [np.broadcast_to(each, (LANES,)) for each in give(order, outputs, machine, known)]
+    np.testing.assert_array_equal(found, np.concatenate(expected))
+
+
+def test_sums_over_the_same_numbers_advance_side_by_side():
+    """Of x @ x and sum(3x), all that needs the first number comes before the last number's."""
+    notes = Notes()
+    x = entries(notes.outside(f"{STATE}0", 8), (8,), np.float64)
+    closed = jax.make_jaxpr(lambda x: (x @ x, jnp.sum(3.0 * x)))(np.ones(8))
+    lowering = Lowering(notes, np.dtype(np.float64))
+    outputs = [out.item().raw for out in lowering.run(closed.jaxpr, closed.consts, [x])]
+    order = ordered(outputs)
+    uses = {node: [n for n, each in enumerate(order) if node in each.operands] for node in order}
+    states = [node for node in order if node.method.startswith(STATE)]
+    assert len(states) == 8
+    first, later = (uses[states[n]] for n in (0, 7))
+    assert max(first) < min(later)
+
+
+def test_what_is_asked_twice_is_noted_once_and_what_differs_is_not():
+    notes, double = Notes(), np.dtype(np.float64)
+    assert isinstance(notes, Machine)
+    a, b = notes.outside(STATE, 2)
+    assert notes.apply("add", double, a, b) is notes.apply("add", double, a, b)
+    assert notes.apply("add", double, a, b) is not notes.apply("add", double, b, a)
+    assert notes.constant(np.nan, double) is notes.constant(np.nan, double)
+    different = [
+        notes.constant(0.0, double),
+        notes.constant(-0.0, double),
+        notes.constant(0.0, np.dtype(np.float32)),
+        notes.constant(False, np.dtype(bool)),
+        notes.constant(0, np.dtype(np.int32)),
+    ]
+    assert len({id(node) for node in different}) == 5
 
 
 # What is uniform
