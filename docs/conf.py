@@ -51,6 +51,7 @@ MODULES = [
     "emphatic.schedules",
     "emphatic.agents",
     "emphatic.agents.actor_critic",
+    "emphatic.agents.compatible",
     "emphatic.agents.exact",
     "emphatic.certify",
     "emphatic.engine",

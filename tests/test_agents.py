@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 
 from emphatic import learners, oracle, problems, schedules, Softmax
-from emphatic.agents.actor_critic import actor_critic, AgentState, konda, undamped
+from emphatic.agents import Konda, undamped
+from emphatic.agents.actor_critic import actor_critic, AgentState
 from emphatic.agents.exact import exact_action_values, exact_emphasis, track
 from emphatic.engine import run
 from emphatic.problems.counterexample import ACTOR_FEATURES
@@ -84,12 +85,12 @@ def test_agents_are_algorithm_1(engine, emphasis):
     problem, policy = setting()
     theta = np.array([0.3, -0.2, 0.1, 0.5])
     agent = actor_critic(
-        problem.view,
+        problem,
         policy,
         SOURCES[emphasis](),
         learners.gq2(ALPHA, ETA),
         BETA,
-        konda(BOUND),
+        Konda(BOUND),
         theta=theta,
     )
     found = run(
@@ -135,7 +136,7 @@ def test_with_exact_critics_the_expected_step_is_the_gradient(problem, seed):
     r"""$\mathbb E[\theta_{t+1}] - \theta_t = \beta\nabla J(\theta)$ without damping."""
     policy, theta = random_softmax(problem, seed)
     agent = actor_critic(
-        problem.view,
+        problem,
         policy,
         exact_emphasis(problem),
         exact_action_values(problem),
@@ -176,7 +177,7 @@ def test_what_is_tracked_is_what_the_oracle_says(problem, seed):
 def test_the_actor_waits_for_its_critics():
     problem, policy = setting()
     agent = actor_critic(
-        problem.view, policy, learners.gem(0.1, ETA), learners.gq2(0.1, ETA), 0.1, delay=20
+        problem, policy, learners.gem(0.1, ETA), learners.gq2(0.1, ETA), 0.1, delay=20
     )
     found = run(problem, {"agent": agent}, num_steps=40, record_every=20, measures=["weights"])[
         "agent_weights"
@@ -189,12 +190,12 @@ def test_the_actor_waits_for_its_critics():
 @pytest.mark.parametrize("bound", [0.0, -1.0, np.inf, np.nan])
 def test_the_bound_of_the_damping_is_positive(bound):
     with pytest.raises(ValueError, match="bound: got"):
-        konda(bound)
+        Konda(bound)
 
 
 def test_agents_choose_their_own_targets_and_are_measured_afterwards():
     problem, policy = setting()
-    agent = actor_critic(problem.view, policy, learners.gem(0.1), learners.gq2(0.1), 0.1)
+    agent = actor_critic(problem, policy, learners.gem(0.1), learners.gq2(0.1), 0.1)
     with pytest.raises(ValueError, match="target: given to agents"):
         run(problem, {"a": agent}, num_steps=5, target=problem.behavior, measures=["weights"])
     with pytest.raises(ValueError, match="cannot be taken of the agents a"):
@@ -220,9 +221,7 @@ def test_the_emphasis_decides_where_an_actor_goes(ridge):
     sources = {"cof-pac": learners.gem(alpha, ridge), "ace": learners.followon()}
     sources["off-pac"] = learners.followon(0)
     agents = {
-        name: actor_critic(
-            problem.view, policy, source, learners.gq2(alpha, ridge), beta, theta=theta
-        )
+        name: actor_critic(problem, policy, source, learners.gq2(alpha, ridge), beta, theta=theta)
         for name, source in sources.items()
     }
     found = run(problem, agents, num_steps=200_000, seeds=10, measures=["weights"])
@@ -264,7 +263,7 @@ from emphatic.engine import run
 
 problem = problems.baird("one-hot", 0.1)
 policy = Softmax(problem.xa)
-agent = actor_critic(problem.view, policy, learners.gem(0.1, 1e-3), learners.gq2(0.1, 1e-3), 0.1)
+agent = actor_critic(problem, policy, learners.gem(0.1, 1e-3), learners.gq2(0.1, 1e-3), 0.1)
 found = run(problem, {"agent": agent}, num_steps=300, measures=["weights"], dtype="float64")
 theta = found["agent_weights"].values[0, 0, :14]
 print(json.dumps([*theta.tolist(), float(track(problem, policy, theta, 1e-3)["bias_norm"])]))

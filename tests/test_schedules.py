@@ -18,6 +18,21 @@ def test_a_polynomial_starts_at_its_scale_and_decays_by_its_power():
     assert [alpha(t) for t in (0, 3, 99)] == pytest.approx([0.3, 0.15, 0.03])
 
 
+def test_a_decay_sets_in_at_its_onset():
+    alpha = polynomial(0.3, 0.5, onset=100.0)
+    assert [alpha(t) for t in (0, 100, 300, 9900)] == pytest.approx([0.3, 0.3 / 2**0.5, 0.15, 0.03])
+    powers = jnp.array([0.5, 0.7])
+    np.testing.assert_allclose(
+        jax.vmap(lambda p: polynomial(0.3, p, 100.0)(300))(powers), 0.3 * 4.0 ** -np.array(powers)
+    )
+
+
+@pytest.mark.parametrize("onset", [0.0, -1.0, float("inf"), float("nan")])
+def test_an_onset_is_a_positive_time(onset):
+    with pytest.raises(ValueError, match=f"onset: got {onset}; a positive"):
+        polynomial(0.1, 0.5, onset)
+
+
 def test_a_constant_does_not_change():
     alpha = constant(0.25)
     assert [alpha(t) for t in (0, 1, 10**6)] == [0.25] * 3
@@ -89,8 +104,27 @@ def test_a_schedule_is_read_from_text(text, scale, power):
     assert parse(text) == Polynomial(scale, power)
 
 
+def test_an_onset_is_read_from_text():
+    assert parse("0.1/(1+t/1e4)^0.6") == Polynomial(0.1, 0.6, 1e4)
+    assert parse("2/(1+t/50)") == Polynomial(2.0, 1.0, 50.0)
+
+
 @pytest.mark.parametrize(
-    "text", ["", "fast", "-0.1", "0.1/s", "0.1/t^", "0.1/t^-1", "0.1 0.2", "1/t^0.5/t", "nan", "1e"]
+    "text",
+    [
+        "",
+        "fast",
+        "-0.1",
+        "0.1/s",
+        "0.1/t^",
+        "0.1/t^-1",
+        "0.1 0.2",
+        "1/t^0.5/t",
+        "nan",
+        "1e",
+        "1/(t)^2",
+        "1/(1+t/)",
+    ],
 )
 def test_other_text_is_refused_with_an_example(text):
     with pytest.raises(ValueError, match=r"step size: got '.*'; write .*0\.1/t\^0\.7"):
@@ -103,10 +137,11 @@ def test_text_for_an_impossible_step_size_is_refused(text):
         parse(text)
 
 
-@given(st.integers(1, 999), st.integers(-6, 3), st.integers(0, 30))
-def test_what_is_printed_is_read_back(digits, exponent, tenths):
-    schedule = polynomial(float(f"{digits}e{exponent}"), tenths / 10)
+@given(st.integers(1, 999), st.integers(-6, 3), st.integers(1, 30), st.integers(0, 6))
+def test_what_is_printed_is_read_back(digits, exponent, tenths, zeros):
+    schedule = polynomial(float(f"{digits}e{exponent}"), tenths / 10, 10.0**zeros)
     assert parse(str(schedule)) == schedule
+    assert parse(str(constant(schedule.scale))) == constant(schedule.scale)
 
 
 def test_the_module_offers_what_the_text_can_say():

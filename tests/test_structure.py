@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "learners": {"_types", "schedules"},
     "problems": {"_types", "_checks", "_markov", "_names", "mdp"},
     "oracle": {"_types", "_checks", "_markov", "mdp"},
-    "agents": {"_types", "_markov", "mdp", "schedules", "learners"},
+    "agents": {"_types", "_markov", "_names", "mdp", "schedules", "learners"},
     "engine": {"_types", "_checks", "_names", "schedules", "mdp", "learners", "oracle"},
     "experiment": {"_types", "_checks", "mdp", "engine"},
     "statistics": set(),

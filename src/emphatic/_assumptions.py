@@ -156,8 +156,7 @@ def policy_parameters(problem: Problem, policy, theta) -> Row:
                 "psi = grad pi / mu is unbounded where mu = 0",
                 "let the behaviour take every action with positive probability",
             )
-        # With Phi the spread, |grad pi| <= Phi/4 and |hessian of pi| <= Phi^2/4 for every theta.
-        bound = max(policy.spread, policy.spread**2) / 4.0 / lowest
+        bound = policy.bound(problem.behavior)
         return Row(
             "3", source, statement, HOLDS, f"linear softmax: C_0 = {bound:.4g} for every theta"
         )

@@ -62,11 +62,13 @@ class Learner(Generic[State, Data]):
     - `init`: The first state, from a random key and an example of the data (for its shapes).
     - `step`: The state after one piece of data, a pure function.
     - `predict`: The estimate at $S_t$, before the step.
+    - `step_size`: Its step sizes, for whoever compares timescales; None if it has none.
     """
 
     init: Callable[[Any, Data], State]
     step: Callable[[State, Data], State]
     predict: Callable[[State, Data], Any]
+    step_size: Callable[[Any], Any] | None = None
 
 
 class Agent(Learner[State, Data]):

@@ -16,39 +16,50 @@ Schedule = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Polynomial:
-    r"""The step sizes $\alpha_t = c\,(t + 1)^{-p}$.
+    r"""The step sizes $\alpha_t = c\,(1 + t/\tau)^{-p}$; by default $c\,(t + 1)^{-p}$.
 
     They are positive and, as $p \ge 0$, nonincreasing. Comparison with $\sum_t t^{-p}$ decides the
     conditions of the paper exactly:
 
     - $\sum_t \alpha_t = \infty$ iff $p \le 1$, and $\sum_t \alpha_t^2 < \infty$ iff $p > 1/2$;
-    - with $\beta_t = c'(t + 1)^{-p'}$, $\sum_t (\beta_t/\alpha_t)^d < \infty$ for some
+    - with $\beta_t = c'(1 + t/\tau')^{-p'}$, $\sum_t (\beta_t/\alpha_t)^d < \infty$ for some
       $d > 0$ iff $p' > p$.
 
     **Arguments:**
 
     - `scale`: The first step size $c > 0$.
     - `power`: The decay $p \ge 0$; 0 is a constant step size.
+    - `onset`: The time $\tau > 0$ about which the decay sets in: at $t = \tau$ the step size is
+      $2^{-p}c$.
     """
 
     scale: Any
     power: Any = 0.0
+    onset: Any = 1.0
 
     def __post_init__(self):
         # Numbers only: inside a traced function the values are not known.
-        scale, power = (x if isinstance(x, int | float) else 1.0 for x in (self.scale, self.power))
+        scale, power, onset = (
+            x if isinstance(x, int | float) else 1.0 for x in (self.scale, self.power, self.onset)
+        )
         if not (isfinite(scale) and scale > 0):
             raise ValueError(f"scale: got {self.scale}; a step size must be positive and finite")
         if not (isfinite(power) and power >= 0):
             raise ValueError(f"power: got {self.power}; a step size must not grow, so power >= 0")
+        if not (isfinite(onset) and onset > 0):
+            raise ValueError(f"onset: got {self.onset}; a positive and finite time is required")
 
     def __call__(self, time):
+        age = 1.0 + time / self.onset
         if isinstance(self.power, int | float):
-            return self.scale * (time + 1.0) ** -self.power if self.power else self.scale
-        return self.scale * jnp.exp(-self.power * jnp.log(time + 1.0))  # a lane: one exp each
+            return self.scale * age**-self.power if self.power else self.scale
+        return self.scale * jnp.exp(-self.power * jnp.log(age))  # a lane: one exp each
 
     def __str__(self):
-        return f"{self.scale:g}/t^{self.power:g}" if self.power else f"{self.scale:g}"
+        if not self.power:
+            return f"{self.scale:g}"
+        time = "t" if self.onset == 1.0 else f"(1+t/{self.onset:g})"
+        return f"{self.scale:g}/{time}^{self.power:g}"
 
     @property
     def robbins_monro(self) -> bool:
@@ -65,19 +76,26 @@ def constant(step_size: Any) -> Polynomial:
     return Polynomial(step_size)
 
 
-def polynomial(scale: Any, power: Any) -> Polynomial:
-    r"""The step sizes $\alpha_t = c\,(t + 1)^{-p}$; see [Polynomial]."""
-    return Polynomial(scale, power)
+def polynomial(scale: Any, power: Any, onset: Any = 1.0) -> Polynomial:
+    r"""The step sizes $\alpha_t = c\,(1 + t/\tau)^{-p}$; see [Polynomial]."""
+    return Polynomial(scale, power, onset)
 
 
 def parse(text: str) -> Polynomial:
-    """A schedule from text: `0.1` is constant, `0.1/t^0.7` decays, `1/t` is power 1."""
+    """A schedule from text.
+
+    `0.1` is constant, `0.1/t^0.7` decays, `1/t` is power 1, `0.1/(1+t/1e4)^0.6` has an onset.
+    """
     number = r"\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?"
-    match = re.fullmatch(rf"({number})(?:/t(?:\^({number}))?)?", text.strip())
+    time = rf"t|\(1\+t/(?P<onset>{number})\)"
+    pattern = rf"(?P<scale>{number})(?:/(?P<time>{time})(?:\^(?P<power>{number}))?)?"
+    match = re.fullmatch(pattern, text.strip())
     if match is None:
-        raise ValueError(f"step size: got {text!r}; write a number like 0.1, or 0.1/t^0.7")
-    decays = "/" in text
-    return Polynomial(float(match[1]), float(match[2] or 1.0) if decays else 0.0)
+        raise ValueError(
+            f"step size: got {text!r}; write a number like 0.1, or 0.1/t^0.7, or 0.1/(1+t/1e4)^0.7"
+        )
+    power = float(match["power"] or 1.0) if match["time"] else 0.0
+    return Polynomial(float(match["scale"]), power, float(match["onset"] or 1.0))
 
 
 def as_schedule(value: Any) -> Schedule:

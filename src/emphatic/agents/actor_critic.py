@@ -1,8 +1,8 @@
 """Actor-critic agents: any source of emphasis, any critic of action values, one actor."""
 
 import dataclasses
+import warnings
 from collections.abc import Callable
-from math import isfinite
 from typing import Any
 
 import equinox as eqx
@@ -10,10 +10,15 @@ import jax
 import jax.numpy as jnp
 
 from .._types import Agent, Learner, Sample, Transition
-from ..schedules import as_schedule
+from ..mdp import Problem
+from ..schedules import as_schedule, Polynomial, Schedule
+from .damping import Damping, Konda, undamped, violation
+from .policies import Policy
 
-_Damping = Callable[[Any], Any]
-_Oracle = Callable[[Any], Any]
+Oracle = Callable[[Any], Any]
+"""What is exact: a function of the (s, a) probabilities of the policy of the moment."""
+Features = Callable[[Any, Callable[[Any, Any, Any], Any], Sample, Transition], Transition]
+"""Replaces a transition's features, from theta, $q(s, a, xa)$, the sample and the transition."""
 
 
 class AgentState(eqx.Module):
@@ -24,41 +29,16 @@ class AgentState(eqx.Module):
     critic: Any
 
 
-def konda(bound: float = 100.0) -> _Damping:
-    r"""Konda's example of a damping, by the size of a critic's weights (Section 4).
-
-    $$
-    \Gamma(d) = \mathbb I_{\|d\| < C_0} + \frac{1 + C_0}{1 + \|d\|}\,\mathbb I_{\|d\| \ge C_0}.
-    $$
-
-    **Arguments:**
-
-    - `bound`: $C_0 > 0$; below it nothing is damped.
-    """
-    if isinstance(bound, int | float) and not (isfinite(bound) and bound > 0):
-        raise ValueError(f"bound: got {bound}; C_0 must be positive and finite")
-
-    def damping(weights: Any) -> Any:
-        size = jnp.sqrt(weights @ weights)
-        return jnp.where(size < bound, 1.0, (1.0 + bound) / (1.0 + size))
-
-    return damping
-
-
-def undamped(weights: Any) -> Any:
-    r"""No damping, $\Gamma = 1$, which Theorem 3 does not cover."""
-    return 1.0
-
-
 def actor_critic(
-    view: Callable[[Any, Any, Sample], Transition],
-    policy: Any,
-    emphasis: Learner[Any, Transition] | _Oracle,
-    critic: Learner[Any, Transition] | _Oracle,
+    problem: Problem,
+    policy: Policy,
+    emphasis: Learner[Any, Transition] | Oracle,
+    critic: Learner[Any, Transition] | Oracle,
     step_size: Any,
-    damping: _Damping | tuple[_Damping, _Damping] | None = None,
+    damping: Damping | tuple[Damping, Damping] | None = None,
     delay: Any = 0,
     theta: Any = None,
+    features: Features | None = None,
 ) -> Agent[AgentState, Sample]:
     r"""An agent that ascends the excursion objective $J$ by estimates of $m_\pi$ and $q_\pi$.
 
@@ -76,22 +56,47 @@ def actor_critic(
 
     **Arguments:**
 
-    - `view`: Makes transitions of samples, the problem's own `view`.
-    - `policy`: The policy, a [Softmax].
+    - `problem`: The problem.
+    - `policy`: The policy, a [Softmax] or a [NetworkSoftmax].
     - `emphasis`: A [Learner] of the emphasis, or what is exact, [exact_emphasis].
     - `critic`: A [Learner] of action values, or [exact_action_values].
     - `step_size`: The actor's step sizes $\beta_t$, a schedule or a number.
     - `damping`: $\Gamma$, a function of a critic's weights, one for both critics or one for each;
-      by default that of [konda]. What has no weights is not damped.
+      by default [Konda]'s. What has no weights is not damped.
     - `delay`: The number of steps for which the actor waits.
     - `theta`: The first parameters; by default the policy's own.
+    - `features`: What the critics see in place of the problem's features: [compatible] ones.
     """
-    beta_of = as_schedule(step_size)
-    damping = konda() if damping is None else damping
+    sources, beta_of = (emphasis, critic), as_schedule(step_size)
+    damping = Konda() if damping is None else damping
     dampings = damping if isinstance(damping, tuple) else (damping, damping)
+    _require_fit(problem, policy, theta, delay)
+    _require_action_values(critic, compatible=features is not None)
+    sizes = [
+        policy.num_parameters if features is not None else x.shape[-1]
+        for x in (problem.x, problem.xa_rows)
+    ]
+    for each, size in zip(dampings, sizes, strict=True):
+        why = None if each is undamped else violation(each, size)
+        if why is not None:
+            raise ValueError(f"damping: violates {why}; Section 4 asks for it (see Konda)")
+    for source in sources:
+        if isinstance(source, Learner):
+            _compare(source.step_size, beta_of)
 
-    def seen(theta: Any, sample: Sample) -> Transition:
-        return view(policy.at(theta, sample.state), policy.at(theta, sample.state_next), sample)
+    def seen(theta: Any, state: Any, sample: Sample) -> Transition:
+        y = problem.view(
+            policy.at(theta, sample.state), policy.at(theta, sample.state_next), sample
+        )
+        if features is None:
+            return y
+
+        def q(s: Any, a: Any, xa: Any) -> Any:
+            if not isinstance(critic, Learner):
+                return critic(policy(theta))[s, a]
+            return 0.0 if state is None else critic.predict(state, dataclasses.replace(y, xa=xa))
+
+        return features(theta, q, sample, y)
 
     def estimate(source: Any, state: Any, theta: Any, y: Transition, sample: Sample) -> Any:
         if isinstance(source, Learner):
@@ -99,7 +104,7 @@ def actor_critic(
         exact = source(policy(theta))
         return exact[sample.state] if exact.ndim == 1 else exact[sample.state, sample.action]
 
-    def damped(gamma: _Damping, source: Any, state: Any, y: Transition, features: str) -> Any:
+    def damped(gamma: Damping, source: Any, state: Any, y: Transition, features: str) -> Any:
         if not isinstance(source, Learner):
             return 1.0
 
@@ -111,13 +116,13 @@ def actor_critic(
     def init(key: Any, sample: Sample) -> AgentState:
         first = policy.init(key) if theta is None else jnp.asarray(theta)
         first = first.astype(sample.reward.dtype)
-        y = seen(first, sample)
+        y = seen(first, None, sample)
         of = [each.init(key, y) if isinstance(each, Learner) else () for each in sources]
         return AgentState(first, *of)
 
     def step(state: AgentState, sample: Sample) -> AgentState:
         theta, states = state.theta, (state.emphasis, state.critic)
-        y = seen(theta, sample)
+        y = seen(theta, state.critic, sample)
         M, q = (estimate(*pair, theta, y, sample) for pair in zip(sources, states, strict=True))
         gamma_1 = damped(dampings[0], emphasis, state.emphasis, y, "x")
         gamma_2 = damped(dampings[1], critic, state.critic, y, "xa")
@@ -132,5 +137,61 @@ def actor_critic(
     def predict(state: AgentState, sample: Sample) -> Any:
         return policy.at(state.theta, sample.state)[sample.action]
 
-    sources = emphasis, critic
-    return Agent(init, step, predict)
+    return Agent(init, step, predict, beta_of)
+
+
+def _require_fit(problem: Problem, policy: Policy, theta: Any, delay: Any) -> None:
+    if policy.shape != problem.behavior.shape:
+        raise ValueError(
+            f"policy: got one of {policy.shape} states and actions; the problem has "
+            f"{problem.behavior.shape}"
+        )
+    if theta is not None and jnp.shape(theta) != (policy.num_parameters,):
+        raise ValueError(
+            f"theta: got shape {jnp.shape(theta)}; {(policy.num_parameters,)} is required"
+        )
+    if isinstance(delay, int | float) and not delay >= 0:
+        raise ValueError(f"delay: got {delay}; the number of steps must be >= 0")
+
+
+def _require_action_values(critic: Any, compatible: bool) -> None:
+    """A `ValueError` if a critic's prediction does not look at the action."""
+    if not isinstance(critic, Learner):
+        return
+    number = jnp.zeros(())
+    example = {field.name: number for field in dataclasses.fields(Transition)}
+    vectors = {name: jnp.zeros(1) for name in ("x", "x_next", "xa", "xa_next")}
+    y = Transition(**{**example, **vectors})
+
+    def predict(xa: Any) -> Any:
+        of_state = critic.init(jax.random.key(0), y)
+        return critic.predict(of_state, dataclasses.replace(y, xa=xa))
+
+    jaxpr = jax.make_jaxpr(predict)(y.xa).jaxpr
+    used = {id(variable) for variable in jaxpr.outvars}
+    for equation in reversed(jaxpr.eqns):
+        if any(id(variable) in used for variable in equation.outvars):
+            used |= {id(variable) for variable in equation.invars}
+    if id(jaxpr.invars[0]) in used:
+        return
+    why = "an actor needs action values, from gq2 for example"
+    if compatible:
+        why = (
+            "its compatible features would involve the transition kernel p, to which a learner has "
+            "no access (Section 4): use a critic of action values"
+        )
+    raise ValueError(f"critic: predicts without the features of the action, a state value; {why}")
+
+
+def _compare(alpha: Schedule | None, beta: Schedule) -> None:
+    """Warns of an actor whose step sizes do not decay faster than a critic's that do."""
+    if not (isinstance(alpha, Polynomial) and isinstance(beta, Polynomial)):
+        return
+    if not all(isinstance(power, int | float) for power in (alpha.power, beta.power)):
+        return  # traced: not known here
+    if alpha.power > 0 and not beta.slower_than(alpha):
+        warnings.warn(
+            f"step_size: the actor's {beta} decays no faster than a critic's {alpha}, so that the "
+            "sum of (beta/alpha)^d is infinite for every d and Theorem 3 does not apply",
+            stacklevel=3,
+        )

@@ -1,16 +1,22 @@
 """Policies: functions from theta to (s, a) probabilities."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..mdp import Problem
+
 
 @dataclass(frozen=True, eq=False)
 class Softmax:
     r"""The linear softmax policy $\pi_\theta(a|s) \propto \exp(\phi(s,a)^\top\theta)$.
+
+    The features are the policy's own; [linear], [tabular] and [over_states] make the usual ones.
 
     **Arguments:**
 
@@ -30,16 +36,22 @@ class Softmax:
         object.__setattr__(self, "features", features)
 
     def __call__(self, theta):
-        theta = jnp.asarray(theta)
-        if theta.shape != self.features.shape[2:]:
-            raise ValueError(
-                f"theta: got shape {theta.shape}; {self.features.shape[2:]} is required"
-            )
+        theta = _sized(theta, self.num_parameters)
         return jax.nn.softmax(self.features @ theta, axis=1)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of states and actions."""
+        return self.features.shape[:2]
+
+    @property
+    def num_parameters(self) -> int:
+        r"""The size of $\theta$."""
+        return self.features.shape[2]
 
     def init(self, key: Any) -> Any:
         """The first parameters: 0, the uniform policy."""
-        return jnp.zeros(self.features.shape[2])
+        return jnp.zeros(self.num_parameters)
 
     def at(self, theta: Any, state: Any) -> Any:
         r"""$\pi_\theta(\cdot|s)$."""
@@ -59,3 +71,142 @@ class Softmax:
                 for b in range(self.features.shape[1])
             )
         )
+
+    def bound(self, behavior: np.ndarray) -> float:
+        r"""A constant $C_0$ of Assumption 3 that serves every $\theta$.
+
+        With the spread $\Phi$ of the features $\|\nabla\pi_\theta(a|s)\| \le \Phi/4$ and
+        $\|\nabla^2\pi_\theta(a|s)\| \le \Phi^2/4$, so that $\psi_\theta = \nabla\pi_\theta/\mu$
+        and its gradient are bounded by $C_0 = \max(\Phi, \Phi^2)/(4\min\mu)$, and $\pi_\theta$
+        and $\psi_\theta$ are Lipschitz with it. It is infinite where $\mu$ is 0.
+        """
+        lowest = float(np.min(behavior))
+        return max(self.spread, self.spread**2) / 4.0 / lowest if lowest > 0 else float("inf")
+
+
+def linear(problem: Problem) -> Softmax:
+    r"""The softmax policy on the state-action features of a problem, $\phi = \tilde x$."""
+    return Softmax(problem.dense_features[1])
+
+
+def tabular(problem: Problem) -> Softmax:
+    r"""The softmax policy with one parameter for each (s, a)."""
+    states, actions = problem.behavior.shape
+    return Softmax(np.eye(states * actions).reshape(states, actions, -1))
+
+
+def over_states(x: Any, num_actions: int) -> Softmax:
+    r"""The softmax policy on state features, $\phi(s,a) = e_a \otimes x(s)$.
+
+    **Arguments:**
+
+    - `x`: State features, an (s, k) array: states that look alike are treated alike.
+    - `num_actions`: The number of actions.
+    """
+    x = _state_features(x)
+    phi = np.einsum("ab,sk->sabk", np.eye(num_actions), x)
+    return Softmax(phi.reshape(len(x), num_actions, -1))
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkSoftmax:
+    r"""The softmax of the preferences that a small network gives to a state's features.
+
+    $$
+    \pi_\theta(\cdot|s) \propto \exp\big(W_n\tanh(\cdots\tanh(W_1x(s) + b_1)\cdots) + b_n\big),
+    $$
+
+    where $\theta$ is the vector of all weights and biases. For the actor alone: critics are
+    linear. It is smooth, but the gradient in $W_1$ grows with the other layers, so that no constant
+    of Assumption 3 serves every $\theta$.
+
+    **Arguments:**
+
+    - `x`: State features, an (s, k) array.
+    - `num_actions`: The number of actions.
+    - `hidden`: The sizes of the hidden layers.
+    """
+
+    x: Any
+    num_actions: int
+    hidden: Sequence[int] = (16,)
+
+    def __post_init__(self):
+        x = _state_features(self.x)
+        x.flags.writeable = False
+        object.__setattr__(self, "x", x)
+        for name, size in (
+            ("num_actions", self.num_actions),
+            *(("hidden", h) for h in self.hidden),
+        ):
+            if size < 1:
+                raise ValueError(f"{name}: got {size}; at least 1 is required")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of states and actions."""
+        return len(self.x), self.num_actions
+
+    @property
+    def layers(self) -> list[tuple[int, int]]:
+        """The inputs and outputs of each layer."""
+        sizes = [self.x.shape[1], *self.hidden, self.num_actions]
+        return list(pairwise(sizes))
+
+    @property
+    def num_parameters(self) -> int:
+        r"""The size of $\theta$."""
+        return sum(rows * columns + columns for rows, columns in self.layers)
+
+    def preferences(self, theta: Any, state: Any) -> Any:
+        """What the network gives to the actions of a state, or of an array of states."""
+        value, place = jnp.asarray(self.x, theta.dtype)[state], 0
+        for number, (rows, columns) in enumerate(self.layers):
+            weight = theta[place : place + rows * columns].reshape(rows, columns)
+            place += rows * columns
+            value = (jnp.tanh(value) if number else value) @ weight
+            value = value + jnp.broadcast_to(theta[place : place + columns], value.shape)
+            place += columns
+        return value
+
+    def __call__(self, theta):
+        theta = _sized(theta, self.num_parameters)
+        return jax.nn.softmax(self.preferences(theta, np.arange(len(self.x))), axis=1)
+
+    def init(self, key: Any) -> Any:
+        r"""Hidden weights of variance 1 over their inputs; biases and the last layer 0: uniform."""
+        parts = []
+        for number, (rows, columns) in enumerate(self.layers):
+            scale = rows**-0.5 if number < len(self.hidden) else 0.0
+            drawn = jax.random.normal(jax.random.fold_in(key, number), (rows * columns,), "float32")
+            parts += [scale * drawn, jnp.zeros(columns, "float32")]
+        return jnp.concatenate(parts)
+
+    def at(self, theta: Any, state: Any) -> Any:
+        r"""$\pi_\theta(\cdot|s)$."""
+        return jax.nn.softmax(self.preferences(theta, state))
+
+    def score(self, theta: Any, state: Any, action: Any) -> Any:
+        r"""$\nabla\log\pi_\theta(a|s)$."""
+        return jax.grad(lambda t: jax.nn.log_softmax(self.preferences(t, state))[action])(theta)
+
+    def bound(self, behavior: np.ndarray) -> None:
+        r"""No constant of Assumption 3 serves every $\theta$."""
+
+
+Policy = Softmax | NetworkSoftmax
+"""What an actor can change."""
+
+
+def _sized(theta: Any, size: int) -> Any:
+    theta = jnp.asarray(theta)
+    if theta.shape != (size,):
+        raise ValueError(f"theta: got shape {theta.shape}; {(size,)} is required")
+    return theta
+
+
+def _state_features(x: Any) -> np.ndarray:
+    x = np.array(x, dtype=np.float64)
+    if x.ndim != 2 or not np.isfinite(x).all():
+        raise ValueError(f"x: got shape {x.shape}; a finite (states, k) array is required")
+    return x

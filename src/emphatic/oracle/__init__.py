@@ -13,6 +13,8 @@ from .chain import emphasis as emphasis
 from .chain import objective as objective
 from .chain import stationary as stationary
 from .chain import values as values
+from .compatible import compatible_critics as compatible_critics
+from .compatible import CompatibleCritics as CompatibleCritics
 from .expectation import expectation as expectation
 from .followon import followon_radius as followon_radius
 from .followon import followon_variance as followon_variance
