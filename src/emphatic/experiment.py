@@ -38,7 +38,10 @@ class Experiment:
     - `seed`: Chooses the streams: run $n$ has the seed $2^{32}\,\mathrm{seed} + n$, so that
       different seeds share no stream.
     - `record_every`: Steps of a window.
+    - `num_records`: In its place, the number of windows, which then have equal lengths.
     - `dtype`: The working type.
+    - `derive`: What is computed afterwards from the results of a case, such as the exact meaning of
+      recorded weights: a function from the problem and its dataset to another dataset.
     """
 
     name: str
@@ -51,11 +54,15 @@ class Experiment:
     num_runs: int = 30
     seed: int = 0
     record_every: int = 1000
+    num_records: int | None = None
     dtype: Literal["float32", "float64"] = "float32"
+    derive: Callable[[Problem, "xarray.Dataset"], "xarray.Dataset"] | None = None
 
     def __post_init__(self):
         checks.count("num_runs", self.num_runs)
         checks.count("num_steps", self.num_steps)
+        if self.num_records is not None:
+            checks.count("num_records", self.num_records)
         checks.seed(self.seed)
         if self.seed >= 2**31:  # as a netCDF file can hold it
             raise ValueError(f"seed: got {self.seed}; below 2^31 is required")
@@ -64,6 +71,12 @@ class Experiment:
         """The arguments of every case."""
         combinations = itertools.product(*self.cases.values())
         return [dict(zip(self.cases, values, strict=True)) for values in combinations]
+
+    def window(self) -> int:
+        """Steps of a window."""
+        if self.num_records is None:
+            return self.record_every
+        return -(-self.num_steps // self.num_records)
 
     def num_updates(self) -> int:
         """How many updates of learners a run of the experiment makes."""
@@ -112,7 +125,7 @@ def run(
                 experiment.grid,
                 num_steps=experiment.num_steps,
                 seeds=[(experiment.seed << 32) + n for n in range(experiment.num_runs)],
-                record_every=experiment.record_every,
+                record_every=experiment.window(),
                 measures=experiment.measures,
                 engine=engine,
                 dtype=experiment.dtype,
@@ -125,6 +138,8 @@ def run(
         dataset = dataset.rename(seed="run").assign_coords(run=np.arange(experiment.num_runs))
         for name in set(experiment.measures) & set(dataset):  # in the precision worked in
             dataset[name] = dataset[name].astype(experiment.dtype)
+        if experiment.derive is not None and dataset.sizes["time"]:
+            dataset = experiment.derive(problem, dataset)
         interrupted = bool(dataset.attrs["interrupted"])
         if dataset.sizes["time"]:
             found.append(dataset.expand_dims({name: [value] for name, value in point.items()}))

@@ -116,7 +116,8 @@ def actor_critic(
     def init(key: Any, sample: Sample) -> AgentState:
         first = policy.init(key) if theta is None else jnp.asarray(theta)
         first = first.astype(sample.reward.dtype)
-        y = seen(first, None, sample)
+        shapes = jax.eval_shape(lambda: seen(first, None, sample))
+        y = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
         of = [each.init(key, y) if isinstance(each, Learner) else () for each in sources]
         return AgentState(first, *of)
 

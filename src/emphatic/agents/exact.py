@@ -1,8 +1,8 @@
-"""What is exact under a policy that changes, as JAX functions of its probabilities."""
+"""What is exact under a policy that changes: as JAX functions for agents, and along their paths."""
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,40 +12,9 @@ from .._markov import as_dense
 from .._names import unknown
 from ..mdp import Problem
 
-_BATCH = 512  # parameters at once
 FIELDS = ("exact-gradient", "cof-pac", "ace", "off-pac")
 """The mean fields that [follow] knows."""
-
-
-class _Law(NamedTuple):
-    """A problem as dense arrays, of a size for which they are no burden."""
-
-    d: Any  # d_mu
-    interest: Any
-    kernel: Any  # discounted, (s, a, s')
-    reward: Any  # (s, a)
-
-    def under(self, pi: Any) -> Any:
-        r"""$\gamma P_\pi$."""
-        return jnp.einsum("sa,sat->st", pi, self.kernel)
-
-    def emphasis(self, pi: Any) -> Any:
-        r"""$m_\pi = D^{-1}(I - \gamma P_\pi^\top)^{-1}Di$."""
-        eye = jnp.eye(len(self.d), dtype=pi.dtype)
-        return jnp.linalg.solve(eye - self.under(pi).T, self.d * self.interest) / self.d
-
-    def action_values(self, pi: Any) -> Any:
-        r"""$q_\pi = \tilde r + \gamma Pv_\pi$."""
-        eye = jnp.eye(len(self.d), dtype=pi.dtype)
-        v = jnp.linalg.solve(eye - self.under(pi), (pi * self.reward).sum(1))
-        return self.reward + self.kernel @ v
-
-
-def _law(problem: Problem, dtype: Any = np.float64) -> _Law:
-    """The law of a problem in a working type."""
-    kernel = as_dense(problem.mdp.discounted()).reshape(*problem.behavior.shape, -1)
-    arrays = problem.stationary, problem.interest, kernel, problem.mdp.mean_reward
-    return _Law(*(jnp.asarray(array, dtype) for array in arrays))
+_BATCH = 1024  # parameters at once
 
 
 def exact_emphasis(problem: Problem) -> Callable[[Any], Any]:
@@ -54,85 +23,109 @@ def exact_emphasis(problem: Problem) -> Callable[[Any], Any]:
     As the emphasis of [actor_critic] it gives the ablation that knows the emphasis of the policy
     of the moment. It solves a linear system at every step: such agents run by scan.
     """
-    return lambda pi: _law(problem, pi.dtype).emphasis(pi)
+
+    def emphasis(pi: Any) -> Any:
+        d, i = (jnp.asarray(each, pi.dtype) for each in (problem.stationary, problem.interest))
+        chain = jnp.einsum("sa,sat->st", pi, jnp.asarray(_kernel(problem), pi.dtype))
+        return _solve(chain.T, d * i) / d
+
+    return emphasis
 
 
 def exact_action_values(problem: Problem) -> Callable[[Any], Any]:
     r"""From (s, a) probabilities to $q_\pi = \tilde r + \gamma P v_\pi$, a JAX function."""
-    return lambda pi: _law(problem, pi.dtype).action_values(pi)
+
+    def action_values(pi: Any) -> Any:
+        kernel = jnp.asarray(_kernel(problem), pi.dtype)
+        reward = jnp.asarray(problem.mdp.mean_reward, pi.dtype)
+        return reward + kernel @ _solve(jnp.einsum("sa,sat->st", pi, kernel), (pi * reward).sum(1))
+
+    return action_values
 
 
-class _Critics(NamedTuple):
-    """The features of both critics, and the inverses of their Gram matrices."""
-
-    mu: Any
-    x: Any
-    xa: Any
-    inverse: Any  # of C
-    inverse_actions: Any  # of C~
+def _kernel(problem: Problem) -> np.ndarray:
+    r"""$\gamma(s,a,s')p(s'|s,a)$, dense."""
+    return as_dense(problem.mdp.discounted()).reshape(*problem.behavior.shape, -1)
 
 
-def _critics(problem: Problem) -> _Critics:
-    x, xa = as_dense(problem.x), as_dense(problem.xa_rows)
-    laws = problem.stationary, problem.stationary_actions.ravel()
-    inverses = [
-        np.linalg.pinv(each.T @ (d[:, None] * each), hermitian=True)
-        for each, d in zip((x, xa), laws, strict=True)
-    ]
-    return _Critics(*(jnp.asarray(array) for array in (problem.behavior, x, xa, *inverses)))
+def _solve(chain: Any, b: Any) -> Any:
+    r"""$(I - Q)^{-1}b$ for a chain or its transpose: an M-matrix needs no pivots.
+
+    By our own elimination, since LAPACK's, called for many lanes by few threads, can wait forever.
+    """
+    size = len(b)
+    rows = jnp.concatenate([jnp.eye(size, dtype=b.dtype) - chain, b[:, None]], axis=1)
+
+    def eliminate(k: Any, rows: Any) -> Any:
+        row = rows[k] / rows[k, k]
+        return (rows - jnp.outer(rows[:, k], row)).at[k].set(row)
+
+    return jax.lax.fori_loop(0, size, eliminate, rows)[:, -1]
 
 
-def _weights(inverse: Any, A: Any, b: Any, ridge: Any) -> Any:
-    r"""$(A^\top C^{-1}A + \eta I)^{-1}A^\top C^{-1}b$, unique even where C is singular."""
-    back = A.T @ inverse
-    return jnp.linalg.solve(back @ A + ridge * jnp.eye(len(b)), back @ b)
+class _Limits:
+    """Critics and fields in the limit, for a batch of policies at once, in float64."""
+
+    def __init__(self, problem: Problem, policy: Any, ridge: float):
+        self.policy, self.ridge = policy, ridge
+        self.d, self.interest = problem.stationary, problem.interest
+        self.kernel, self.reward = _kernel(problem), problem.mdp.mean_reward
+        self.joint = problem.stationary_actions.ravel()
+        self.x, self.xa = as_dense(problem.x), as_dense(problem.xa_rows)
+        self.inverses = [
+            np.linalg.pinv(x.T @ (law[:, None] * x), hermitian=True)
+            for x, law in ((self.x, self.d), (self.xa, self.joint))
+        ]
+
+    def critics(self, pi: np.ndarray) -> dict[str, np.ndarray]:
+        """What is exact, and what GEM and GQ2 tend to, for probabilities of (n, s, a)."""
+        d, x, xa, eye = self.d, self.x, self.xa, np.eye(len(self.d))
+        under = np.einsum("nsa,sat->nst", pi, self.kernel)
+        m = _solved(eye - under.swapaxes(1, 2), d * self.interest) / d
+        v = _solved(eye - under, (pi * self.reward).sum(2))
+        A = (x - under @ x).swapaxes(1, 2) @ (d[:, None] * x)
+        average = np.einsum("nsa,sal->nsl", pi, xa.reshape(*pi.shape[1:], -1))
+        ahead = np.einsum("sat,ntl->nsal", self.kernel, average).reshape(len(pi), *xa.shape)
+        A_actions = (xa.T * self.joint) @ (xa - ahead)
+        return {
+            "m": m,
+            "q": self.reward + np.einsum("sat,nt->nsa", self.kernel, v),
+            "w": self._weights(self.inverses[0], A, x.T @ (d * self.interest)),
+            "u": self._weights(
+                self.inverses[1], A_actions, xa.T @ (self.joint * self.reward.ravel())
+            ),
+        }
+
+    def _weights(self, inverse: np.ndarray, A: np.ndarray, b: np.ndarray) -> np.ndarray:
+        r"""$(A^\top C^{-1}A + \eta I)^{-1}A^\top C^{-1}b$, unique even where C is singular."""
+        back = A.swapaxes(1, 2) @ inverse
+        return _solved(back @ A + self.ridge * np.eye(len(b)), back @ b)
+
+    def field(self, name: str, theta: np.ndarray, found: dict[str, np.ndarray]) -> np.ndarray:
+        r"""$\sum_sd_\mu(s)\hat m(s)\sum_a\hat q(s,a)\nabla\pi_\theta(a|s)$, (n, parameters)."""
+        q_hat = (found["u"] @ self.xa.T).reshape(found["q"].shape)
+        m, q = {
+            "exact-gradient": (found["m"], found["q"]),
+            "cof-pac": (found["w"] @ self.x.T, q_hat),
+            "ace": (found["m"], q_hat),
+            "off-pac": (np.broadcast_to(self.interest, found["m"].shape), q_hat),
+        }[name]
+        return np.asarray(_pulled(self.policy, theta, (self.d * m)[..., None] * q))
 
 
-def _limits(policy: Any, law: _Law, critics: _Critics, ridge: Any, theta: Any):
-    """J, the limits of both critics, and the fields that agents follow."""
-    pi, pull = jax.vjp(policy, theta)
-    m, q, d, x, xa = law.emphasis(pi), law.action_values(pi), law.d, critics.x, critics.xa
-    joint = (d[:, None] * critics.mu).ravel()
-    A = (x - law.under(pi) @ x).T @ (d[:, None] * x)
-    average = jnp.einsum("sa,sal->sl", pi, xa.reshape(*pi.shape, -1))
-    ahead = jnp.einsum("sat,tl->sal", law.kernel, average).reshape(xa.shape)
-    A_actions = xa.T @ (joint[:, None] * (xa - ahead))
-    w = _weights(critics.inverse, A, x.T @ (d * law.interest), ridge)
-    u = _weights(critics.inverse_actions, A_actions, xa.T @ (joint * law.reward.ravel()), ridge)
-    q_hat = (xa @ u).reshape(pi.shape)
-    followed = (m, q), (x @ w, q_hat), (m, q_hat), (law.interest, q_hat)
-    fields = {
-        name: pull((d * emphasis)[:, None] * values)[0]
-        for name, (emphasis, values) in zip(FIELDS, followed, strict=True)
-    }
-    return (d * law.interest) @ (pi * q).sum(1), w, u, fields
-
-
-@partial(jax.jit, static_argnames=("policy", "field"))
-def _slope(policy: Any, field: str, law: _Law, critics: _Critics, ridge: Any, theta: Any) -> Any:
-    return _limits(policy, law, critics, ridge, theta)[3][field]
+def _solved(matrix: np.ndarray, b: np.ndarray) -> np.ndarray:
+    b = np.broadcast_to(b, matrix.shape[:2])
+    return np.linalg.solve(matrix, b[..., None])[..., 0]
 
 
 @partial(jax.jit, static_argnames="policy")
-def _quantities(
-    policy: Any, law: _Law, critics: _Critics, ridge: Any, batch: dict[str, Any]
-) -> dict[str, Any]:
-    def quantities(given: dict[str, Any]) -> dict[str, Any]:
-        objective, w, u, fields = _limits(policy, law, critics, ridge, given["theta"])
-        gradient = fields["exact-gradient"]
-        found = {
-            "objective": objective,
-            "gradient_norm": jnp.linalg.norm(gradient),
-            "bias_norm": jnp.linalg.norm(gradient - fields["cof-pac"]),
-        }
-        if "w" in given:
-            found["emphasis_tracking"] = jnp.linalg.norm(given["w"] - w)
-        if "u" in given:
-            found["critic_tracking"] = jnp.linalg.norm(given["u"] - u)
-        finite = jnp.isfinite(given["theta"]).all()
-        return {name: jnp.where(finite, value, jnp.nan) for name, value in found.items()}
+def _probabilities(policy: Any, theta: Any) -> Any:
+    return jax.vmap(policy)(theta)
 
-    return jax.vmap(quantities)(batch)
+
+@partial(jax.jit, static_argnames="policy")
+def _pulled(policy: Any, theta: Any, weight: Any) -> Any:
+    return jax.vmap(lambda point, c: jax.vjp(policy, point)[1](c)[0])(theta, weight)
 
 
 def track(
@@ -159,8 +152,8 @@ def track(
     """
     theta = np.asarray(theta, np.float64)
     leading = theta.shape[:-1]
-    given = {"theta": theta, "w": w, "u": u}
     sizes = {"theta": theta.shape[-1], "w": problem.x.shape[1], "u": problem.xa_rows.shape[1]}
+    given = {"theta": theta, "w": w, "u": u}
     flat = {}
     for name, values in given.items():
         if values is None:
@@ -170,18 +163,33 @@ def track(
                 f"{name}: got shape {np.shape(values)}; {(*leading, sizes[name])} is required"
             )
         flat[name] = np.asarray(values, np.float64).reshape(-1, sizes[name])
-    count, parts = len(flat["theta"]), []
+    limits, count, parts = _Limits(problem, policy, ridge), len(flat["theta"]), []
     size = min(_BATCH, count)
-    with jax.enable_x64(True):
-        arrays = _law(problem), _critics(problem)
-        for first in range(0, count, size):
-            chosen = np.arange(first, first + size) % count  # batches of one size: compiled once
-            batch = {name: values[chosen] for name, values in flat.items()}
-            parts.append(jax.tree.map(np.asarray, _quantities(policy, *arrays, ridge, batch)))
+    for first in range(0, count, size):
+        chosen = np.arange(first, first + size) % count  # batches of one size: compiled once
+        parts.append(_tracked(limits, {name: values[chosen] for name, values in flat.items()}))
     return {
         name: np.concatenate([part[name] for part in parts])[:count].reshape(leading)
         for name in parts[0]
     }
+
+
+def _tracked(limits: _Limits, given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    finite = np.asarray(np.isfinite(given["theta"]).all(axis=1))
+    theta = np.where(finite[:, None], given["theta"], 0.0)
+    with jax.enable_x64(True):
+        pi = np.asarray(_probabilities(limits.policy, theta))
+        exact = limits.critics(pi)
+        gradient, followed = (limits.field(name, theta, exact) for name in FIELDS[:2])
+    found = {
+        "objective": (limits.d * limits.interest) @ (pi * exact["q"]).sum(2).T,
+        "gradient_norm": np.linalg.norm(gradient, axis=1),
+        "bias_norm": np.linalg.norm(gradient - followed, axis=1),
+    }
+    for name, weights in (("emphasis_tracking", "w"), ("critic_tracking", "u")):
+        if weights in given:
+            found[name] = np.linalg.norm(given[weights] - exact[weights], axis=1)
+    return {name: np.where(finite, values, np.nan) for name, values in found.items()}
 
 
 def follow(
@@ -218,10 +226,16 @@ def follow(
     times = np.atleast_1d(np.asarray(times, np.float64))
     if times[0] < 0 or (np.diff(times) <= 0).any():
         raise ValueError(f"times: got {times}; times that increase from 0 on are required")
+    limits = _Limits(problem, policy, ridge)
+
+    def slope(_: float, point: np.ndarray) -> np.ndarray:
+        theta = point[None]
+        exact = limits.critics(np.asarray(_probabilities(policy, theta)))
+        return limits.field(field, theta, exact)[0]
+
     with jax.enable_x64(True):
-        arrays = _law(problem), _critics(problem), ridge
         found = solve_ivp(
-            lambda _, point: np.asarray(_slope(policy, field, *arrays, point)),
+            slope,
             (0.0, times[-1]),
             np.asarray(theta, np.float64),
             method="LSODA",  # slow at first, and stiff at the end

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from threading import Lock
 from typing import Any
 
 import jax
@@ -19,6 +20,7 @@ MOST_INSTRUCTIONS = 40_000  # of a step: beyond, compilation takes minutes
 UINT32 = np.dtype(np.uint32)
 PLACES = ("fixed", "row", "step")
 BATCH = 4096  # rows evaluated at once
+KEPT = 512  # batches of times that are kept
 
 
 def _entries(raws: Sequence[Any], dtype: np.dtype, shape: Sequence[int] = ()) -> np.ndarray:
@@ -106,6 +108,29 @@ class Columns:
             return jnp.concatenate(values)[order]
 
         self._columns = jax.jit(jax.vmap(columns))
+        self._kept: dict[int, np.ndarray] = {}
+        self._lock = Lock()
+
+    def over(self, rows: np.ndarray, time: int) -> np.ndarray:
+        """One line of columns for each of the steps from a time on.
+
+        What depends on the time alone is the same for all seeds: it is kept, in whole batches.
+        """
+        if self.sees or not self.count:
+            return self.evaluate(rows, (time + np.arange(len(rows))).astype(np.int32))
+        first, last = time // BATCH, (time + len(rows) - 1) // BATCH
+        lines = np.concatenate([self._timed(number) for number in range(first, last + 1)])
+        return lines[time - first * BATCH :][: len(rows)]
+
+    def _timed(self, number: int) -> np.ndarray:
+        """The columns over one batch of times."""
+        with self._lock:
+            if number not in self._kept:
+                times = (number * BATCH + np.arange(BATCH)).astype(np.int32)
+                self._kept[number] = self.evaluate(np.zeros(BATCH, UINT32), times)
+                if len(self._kept) > KEPT:  # the oldest
+                    del self._kept[next(iter(self._kept))]
+            return self._kept[number]
 
     def evaluate(self, rows: np.ndarray, times: np.ndarray) -> np.ndarray:
         """One line of columns for each row and time."""
@@ -282,8 +307,7 @@ class Program:
         Sums have axes (chunk, measure, seed, lane), states (chunk, number, seed, lane).
         """
         (steps,) = rows
-        times = (time + np.arange(len(steps))).astype(np.int32)
-        in_steps = self.columns["step"].evaluate(steps, times)
+        in_steps = self.columns["step"].over(steps, time)
         every = np.empty((len(lengths) + 1, *states.shape), self.sweep.dtype)
         every[0] = states
         sums = np.empty((len(lengths), len(self.sweep.measures), self.padded))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -123,12 +124,18 @@ class Sweep:
 
     def initial(self, seed: int) -> Any:
         """The first state of every lane: it depends on the seed and the names of the weights."""
+        words = np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32)
         with jax.enable_x64(self.dtype == np.float64):
-            words = jnp.asarray([seed >> 32, seed & 0xFFFFFFFF], jnp.uint32)
+            return self._initial(words, self.lanes["of"])
+
+    @cached_property
+    def _initial(self) -> Any:
+        def initial(words: Any, lanes: Any) -> Any:
             key = jax.random.wrap_key_data(words, impl="threefry2x32")
-            return jax.vmap(lambda lane: self._init(key, {"of": lane}), axis_size=self.num_lanes)(
-                self.lanes["of"]
-            )
+            init = jax.vmap(lambda lane: self._init(key, {"of": lane}), axis_size=self.num_lanes)
+            return init(lanes)
+
+        return jax.jit(initial)
 
     def seen(self, sample: Sample) -> Any:
         """What the learner sees of samples, computed in float64."""

@@ -1,0 +1,222 @@
+"""The agents of the figure on convergence: settings as data, and what their paths mean."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._types import Agent, Learner
+from ..agents.actor_critic import actor_critic
+from ..agents.exact import track
+from ..agents.policies import over_states, Softmax, tabular
+from ..experiment import Experiment
+from ..learners import followon, gem, gq2
+from ..mdp import Problem
+from ..problems.baird import baird, Features
+from ..problems.counterexample import ACTOR_FEATURES, counterexample
+from ..problems.garnet import garnet
+from ..schedules import Polynomial, polynomial
+
+if TYPE_CHECKING:
+    import xarray
+
+NUM_RECORDS = 200
+TRACKED = ("objective", "gradient_norm", "bias_norm", "emphasis_tracking", "critic_tracking")
+ALGORITHMS = ("cof-pac", "ace", "off-pac")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A problem, an actor and its critics' settings; the first ridge is the one drawn."""
+
+    problem: str
+    features: str
+    build: Callable[[], Problem]
+    policy: Softmax
+    critics: Polynomial
+    actor: Polynomial
+    ridges: tuple[float, ...]
+    num_steps: int
+    theta: Any = None
+    delay: int = 0
+    algorithms: tuple[str, ...] = ALGORITHMS
+
+    @property
+    def start(self) -> np.ndarray:
+        """The first parameters."""
+        zeros = np.zeros(self.policy.num_parameters)
+        return zeros if self.theta is None else np.asarray(self.theta, np.float64)
+
+    def clock(self, times: Any) -> np.ndarray:
+        r"""$\sum_{k<t}\beta_k$, the time on which a mean field is followed, at times $t$."""
+        times = np.asarray(times)
+        passed = np.concatenate([[0.0], np.cumsum(self.actor(np.arange(float(times.max()))))])
+        return passed[times]
+
+    def agent(self, problem: Problem, algorithm: str, ridge: Any) -> Agent:
+        """Algorithm 1, or the same with the trace or the interest in place of GEM."""
+        sources = {
+            "cof-pac": gem(self.critics, ridge),
+            "ace": followon(),
+            "off-pac": followon(0),
+        }
+        return actor_critic(
+            problem,
+            self.policy,
+            _from_zero(sources[algorithm]),
+            _from_zero(gq2(self.critics, ridge)),
+            self.actor,
+            delay=self.delay,
+            theta=self.start,
+        )
+
+    def experiment(self, name: str) -> Experiment:
+        """All algorithms at all ridges."""
+
+        def learners(problem: Problem) -> dict[str, Callable[..., Agent]]:
+            return {
+                algorithm: lambda ridge, algorithm=algorithm: self.agent(problem, algorithm, ridge)
+                for algorithm in self.algorithms
+            }
+
+        return Experiment(
+            name,
+            lambda problem, features: self.build(),
+            {"problem": (self.problem,), "features": (self.features,)},
+            learners,
+            ("weights",),
+            self.num_steps,
+            {"ridge": self.ridges},
+            num_records=NUM_RECORDS,
+            derive=self.meaning,
+        )
+
+    def meaning(self, problem: Problem, dataset: "xarray.Dataset") -> "xarray.Dataset":
+        """The recorded weights replaced by what they mean, and the last parameters."""
+        axes = ("learner", "ridge", "run", "time")
+        shape = tuple(dataset.sizes[axis] for axis in axes)
+        found = {name: np.full(shape, np.nan) for name in TRACKED}
+        last = np.full((*shape[:3], self.policy.num_parameters), np.nan)
+        for row, learner in enumerate(dataset["learner"].values):
+            weight = f"{learner}_weight"
+            names = [str(name).split("[")[0] for name in dataset[weight].values]
+            every = dataset[f"{learner}_weights"].transpose("ridge", "run", "time", weight).values
+
+            def part(name: str, every=every, names=names) -> Any:
+                here = [place for place, each in enumerate(names) if each == name]
+                return every[..., here] if here else None
+
+            theta, w, u = (part(name) for name in ("theta", "emphasis.w", "critic.u"))
+            last[row] = theta[:, :, -1]
+            for column, ridge in enumerate(dataset["ridge"].values):
+                critics = (each if each is None else each[column] for each in (w, u))
+                tracked = track(problem, self.policy, theta[column], float(ridge), *critics)
+                for name, values in tracked.items():
+                    found[name][row, column] = values
+            dataset = dataset.drop_vars([weight, f"{learner}_weights"])
+        for name, values in found.items():
+            dataset[name] = axes, values
+        dataset["theta"] = (*axes[:3], "parameter"), last
+        return dataset
+
+
+def _from_zero(learner: Learner) -> Learner:
+    """The same learner, with weights that start at 0."""
+
+    def init(key: Any, y: Any) -> Any:
+        return jax.tree.map(jnp.zeros_like, learner.init(key, y))
+
+    return replace(learner, init=init)
+
+
+# The counterexample: tabular critics, an actor that takes two states for one
+
+ALIASED = over_states(ACTOR_FEATURES, 2)
+NINE_TO_ONE = tuple(np.log([9.0, 9.0, 1.0, 1.0]))  # pi(a0) = 0.9
+
+EPISODIC = Setting(
+    "counterexample",
+    "tabular",
+    counterexample,
+    ALIASED,
+    critics=polynomial(0.1, 0.6, 1e4),
+    actor=polynomial(0.02, 0.9, 1e4),
+    ridges=(1e-3, 1e-5, 1e-1),
+    num_steps=200_000,
+    theta=NINE_TO_ONE,
+)
+CONTINUING = replace(
+    EPISODIC,
+    problem="counterexample-continuing",
+    build=lambda: counterexample(continuing=True),
+    actor=polynomial(4e-4, 0.9, 1e4),
+    ridges=(1e-3, 1e-5),
+    num_steps=1_000_000,
+)
+_COF_PAC = replace(EPISODIC, ridges=(1e-3,), algorithms=("cof-pac",))
+WARNINGS = {
+    "as above": _COF_PAC,
+    "from theta = 0": replace(_COF_PAC, theta=None),
+    "from theta = 0, the actor waits": replace(_COF_PAC, theta=None, delay=100_000),
+    "a fast actor": replace(_COF_PAC, actor=polynomial(0.5, 0.9, 1e4)),
+    "a large ridge": replace(_COF_PAC, ridges=(1e-1,)),
+}
+"""COF-PAC on the episodic counterexample, where one thing is changed."""
+
+# Baird's counterexample: one parameter of the actor for each state and action
+
+SCALES: dict[Features, float] = {
+    "original": 0.0125,
+    "one-hot": 0.1,
+    "zero-hot": 0.00625,
+    "aliased": 0.025,
+}
+_TABULAR = tabular(baird())
+BAIRD = tuple(
+    Setting(
+        "baird",
+        features,
+        lambda features=features: baird(features),
+        _TABULAR,
+        critics=polynomial(scale, 0.6, 1e5),
+        actor=polynomial(1e-2, 0.9, 1e5),
+        ridges=(1e-3,),
+        num_steps=1_000_000,
+    )
+    for features, scale in SCALES.items()
+)
+
+# Garnets: an actor that takes states for one in pairs, and an emphasis critic that may do so too
+
+STATES, NUM_GARNETS = 8, 10
+_PAIRS = np.repeat(np.eye(STATES // 2), 2, axis=0)
+_OF_PAIRS = over_states(_PAIRS, 2)
+
+
+def aliased_garnet(seed: int, features: str) -> Problem:
+    """A Garnet whose emphasis critic is tabular, or as aliased as the actor; values are tabular."""
+    drawn = garnet(STATES, 2, 2, num_features=1, seed=seed)
+    x = np.eye(STATES) if features == "tabular" else _PAIRS
+    xa = np.eye(2 * STATES).reshape(STATES, 2, -1)
+    return Problem(drawn.mdp, drawn.behavior, drawn.interest, x, xa)
+
+
+GARNETS = tuple(
+    Setting(
+        f"garnet-{seed}",
+        features,
+        lambda seed=seed, features=features: aliased_garnet(seed, features),
+        _OF_PAIRS,
+        critics=polynomial(0.1, 0.6, 1e4),
+        actor=polynomial(5e-3, 0.9, 1e4),
+        ridges=(1e-4,),
+        num_steps=200_000,
+        algorithms=ALGORITHMS if features == "tabular" else ("cof-pac",),
+    )
+    for features in ("tabular", "aliased")
+    for seed in range(NUM_GARNETS)
+)
+SETTINGS = (EPISODIC, CONTINUING, *BAIRD, *GARNETS)
