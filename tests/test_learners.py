@@ -43,6 +43,8 @@ CONTRACT = {
     "interest": (lambda m: learners.followon(length=0), None, None),
     "etd": (lambda m: learners.etd(learners.followon(), ALPHA), None, None),
     "gem-etd": (lambda m: learners.etd(learners.gem(ALPHA, ETA), ALPHA), None, None),
+    "lms": (lambda m: learners.lms(learners.followon(), ALPHA), None, None),
+    "etq": (lambda m: learners.etq(learners.followon(), ALPHA), None, None),
     "constant": (lambda m: learners.constant(100.0), None, None),
     "exact": (lambda m: learners.exact(m), None, None),
 }
@@ -176,6 +178,57 @@ def test_the_conditional_mean_of_the_truncated_trace_is_the_truncated_emphasis(p
     np.testing.assert_allclose(arrived, np.asarray(table).T, rtol=1e-9, atol=1e-12)
 
 
+def past_of_etq(problem, target, m):
+    r"""$\mathbb E[\gamma_te_{t-1}|S_t = s]$ in the stationary regime, from the law of one step."""
+    d, p, mu = problem.stationary, problem.mdp.transition, problem.behavior
+    kernel = p * problem.mdp.outcome(problem.mdp.discount).reshape(p.shape)
+    fresh = np.einsum("s,sa,sat,sal->tl", d * m, mu, kernel, problem.xa)
+    back = np.einsum("sa,sat->ts", target, kernel)
+    return np.linalg.solve(np.eye(len(d)) - back, fresh) / d[:, None]
+
+
+@pytest.mark.parametrize("length", [None, 0])
+@settings(max_examples=10)
+@given(pair=problems_and_targets(varying=True), seed=SEEDS)
+def test_lms_and_etq_move_towards_the_projections_of_the_emphasis_and_the_values(
+    length, pair, seed
+):
+    r"""Given traces of the right conditional mean, with $m = i$ where no ratio is kept.
+
+    $\mathbb E[w' - w] = \alpha\sum_sd(m - x^\top w)x$ and
+    $\mathbb E[u' - u] = \alpha\sum_{s,a}dm\mu(q_\pi - \tilde x^\top u)\tilde x$.
+    """
+    problem, target = pair
+    d, i = problem.stationary, np.asarray(problem.interest)
+    m = oracle.emphasis(problem, target) if length is None else i
+    source, view = learners.followon(length), viewer(problem, target)
+    rng = np.random.default_rng(seed)
+    w, u = rng.normal(size=problem.x.shape[1]), rng.normal(size=problem.xa.shape[-1])
+    past = past_of_etq(problem, target, m)
+    earlier, before = (
+        jnp.asarray((m - i)[:, None])[:, : 1 if length is None else 0],
+        jnp.array(past),
+    )
+
+    def moved(sample):
+        s, y = sample.state, view(sample)
+        trace = learners.FollowonState(earlier[s])
+        one = learners.lms(source, ALPHA).step(learners.LMSState(trace, jnp.asarray(w)), y)
+        state = learners.ETQState(trace, before[s], jnp.asarray(u))
+        two = learners.etq(source, ALPHA).step(state, y)
+        arrived = jax.nn.one_hot(sample.state_next, len(d))
+        return one.w, two.u, arrived[:, None] * two.trace[None]
+
+    w_after, u_after, past_after = oracle.expectation(problem, moved)
+    expected = w + ALPHA * problem.x.T @ (d * (m - problem.x @ w))
+    np.testing.assert_allclose(w_after, expected, rtol=1e-11, atol=1e-11)
+    error = oracle.action_values(problem, target) - problem.xa @ u
+    pull = np.einsum("sa,sa,sal->l", (d * m)[:, None] * problem.behavior, error, problem.xa)
+    scale = 1.0 + np.abs(past).max()
+    np.testing.assert_allclose(u_after / scale, (u + ALPHA * pull) / scale, atol=1e-11)
+    np.testing.assert_allclose(past_after / scale, d[:, None] * past / scale, atol=1e-11)
+
+
 def test_sources_of_emphasis_turn_etd_into_the_named_algorithms():
     """A constant is TD, the exact array weighs by it, and GEM learns beside."""
     problem, target = build((5, 3, 5, 4), 7, varying=True)
@@ -242,6 +295,17 @@ def test_states_keep_their_structure_and_type(name, dtype):
 
 
 @pytest.mark.parametrize("name", CONTRACT)
+def test_a_learner_with_step_sizes_says_which(name):
+    """An actor compares its own with them."""
+    step_size = CONTRACT[name][0](np.ones(5)).step_size
+    if name in ("followon", "truncated", "interest", "constant", "exact"):
+        assert step_size is None
+    else:
+        assert step_size is not None
+        assert step_size(7) == ALPHA
+
+
+@pytest.mark.parametrize("name", CONTRACT)
 def test_a_batch_of_streams_is_each_stream_alone(name):
     problem, target = build((5, 3, 5, 4), 7, varying=True)
     learner = CONTRACT[name][0](oracle.emphasis(problem, target))
@@ -257,7 +321,11 @@ def test_a_batch_of_streams_is_each_stream_alone(name):
         np.testing.assert_allclose(together, np.stack(alone), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["gem", "gq2", "gtd2", "tdc", "reverse_td", "td", "etd"])
+FACTORIES = ("gem", "gq2", "gtd2", "tdc", "reverse_td", "td")
+TRACED = ("etd", "lms", "etq")
+
+
+@pytest.mark.parametrize("name", [*FACTORIES, *TRACED])
 def test_a_sweep_over_step_sizes_is_traced_once(name):
     """Step sizes are lanes: a factory takes a traced one and checks nothing."""
     problem, target = build((5, 3, 5, 4), 7, varying=True)
@@ -268,7 +336,7 @@ def test_a_sweep_over_step_sizes_is_traced_once(name):
 
     def final(alpha):
         traces.append(name)
-        learner = factory(learners.followon(), alpha) if name == "etd" else factory(alpha)
+        learner = factory(learners.followon(), alpha) if name in TRACED else factory(alpha)
         return run(learner, learner.init(jax.random.key(0), first), ys)[0][-1]
 
     alphas = jnp.asarray([0.01, 0.1, 1e3])

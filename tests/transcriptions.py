@@ -186,6 +186,25 @@ def _with_emphasis(emphasis):
     return both
 
 
+def lms(d, y, p):
+    M = y.i + d["emphasis.terms"]
+    return {
+        "emphasis.terms": y.gamma * y.rho * M,
+        "w": d["w"] + p.alpha * (M - y.x @ d["w"]) * y.x,
+    }
+
+
+def etq(d, y, p):
+    M, u = y.i + d["interest.terms"], d["u"]
+    e = y.rho * d["trace"] + M * y.xa
+    delta = y.r + y.gamma * y.rho_next * (y.xa_next @ u) - y.xa @ u
+    return {
+        "interest.terms": y.gamma * y.rho * M,
+        "trace": y.gamma * e,
+        "u": u + p.alpha * delta * e,
+    }
+
+
 def followon(d, y, p):
     return {"terms": y.gamma * y.rho * (y.i + d["terms"])}
 
@@ -216,6 +235,12 @@ LEARNERS: dict[str, tuple[dict[str, Any], Any, Any]] = {
     "reverse_td": ({"w": 1}, reverse_td, _of("w")),
     "td": ({"nu": 1}, lambda d, y, p: _emphatic(d, y, p, 1.0), _of("nu")),
     "etd-exact": ({"nu": 1}, lambda d, y, p: _emphatic(d, y, p, p.m[y.s]), _of("nu")),
+    "lms": ({"emphasis.terms": (0, 1), "w": 1}, lms, _of("w")),
+    "etq": (
+        {"interest.terms": (0, 1), "trace": (0, "xa"), "u": (1, "xa")},
+        etq,
+        _of("u", "xa"),
+    ),
     "followon": ({"terms": (0, 1)}, followon, _trace),
     "truncated": ({"terms": (0, 3)}, truncated, _trace),
     "interest": ({}, nothing, lambda d, y, p: y.i),
