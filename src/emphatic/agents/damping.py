@@ -12,7 +12,9 @@ import numpy as np
 Damping = Callable[[Any], Any]
 r"""A function of a critic's weights, $\Gamma(d)$."""
 
-SIZES = 10.0 ** np.arange(-3.0, 31.0, 3.0)  # of the weights at which a damping is tried
+SIZES = np.append(
+    0.0, 10.0 ** np.arange(-3.0, 31.0, 3.0)
+)  # of the weights at which a damping is tried
 
 
 @dataclass(frozen=True)

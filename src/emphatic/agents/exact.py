@@ -1,7 +1,8 @@
 """What is exact under a policy that changes: as JAX functions for agents, and along their paths."""
 
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -64,7 +65,7 @@ def _solve(chain: Any, b: Any) -> Any:
 
 
 class _Limits:
-    """Critics and fields in the limit, for a batch of policies at once, in float64."""
+    """A problem, a policy and a ridge as dense arrays, in float64."""
 
     def __init__(self, problem: Problem, policy: Any, ridge: float):
         self.policy, self.ridge = policy, ridge
@@ -72,45 +73,68 @@ class _Limits:
         self.kernel, self.reward = _kernel(problem), problem.mdp.mean_reward
         self.joint = problem.stationary_actions.ravel()
         self.x, self.xa = as_dense(problem.x), as_dense(problem.xa_rows)
-        self.inverses = [
+        self.inverse, self.inverse_actions = (
             np.linalg.pinv(x.T @ (law[:, None] * x), hermitian=True)
             for x, law in ((self.x, self.d), (self.xa, self.joint))
-        ]
+        )
 
-    def critics(self, pi: np.ndarray) -> dict[str, np.ndarray]:
-        """What is exact, and what GEM and GQ2 tend to, for probabilities of (n, s, a)."""
-        d, x, xa, eye = self.d, self.x, self.xa, np.eye(len(self.d))
-        under = np.einsum("nsa,sat->nst", pi, self.kernel)
-        m = _solved(eye - under.swapaxes(1, 2), d * self.interest) / d
-        v = _solved(eye - under, (pi * self.reward).sum(2))
-        A = (x - under @ x).swapaxes(1, 2) @ (d[:, None] * x)
-        average = np.einsum("nsa,sal->nsl", pi, xa.reshape(*pi.shape[1:], -1))
-        ahead = np.einsum("sat,ntl->nsal", self.kernel, average).reshape(len(pi), *xa.shape)
-        A_actions = (xa.T * self.joint) @ (xa - ahead)
-        return {
-            "m": m,
-            "q": self.reward + np.einsum("sat,nt->nsa", self.kernel, v),
-            "w": self._weights(self.inverses[0], A, x.T @ (d * self.interest)),
-            "u": self._weights(
-                self.inverses[1], A_actions, xa.T @ (self.joint * self.reward.ravel())
-            ),
-        }
+    def at(self, theta: np.ndarray) -> "_At":
+        """The same at a batch of parameters, (batch, n)."""
+        return _At(self, theta, np.asarray(_probabilities(self.policy, theta)))
+
+
+@dataclass(frozen=True)
+class _At:
+    """What is exact at parameters, what GEM and GQ2 tend to there, and what agents follow."""
+
+    of: _Limits
+    theta: np.ndarray
+    pi: np.ndarray
+
+    @cached_property
+    def under(self) -> np.ndarray:
+        return np.einsum("nsa,sat->nst", self.pi, self.of.kernel)
+
+    @cached_property
+    def m(self) -> np.ndarray:
+        of = self.of
+        return _solved(np.eye(len(of.d)) - self.under.swapaxes(1, 2), of.d * of.interest) / of.d
+
+    @cached_property
+    def q(self) -> np.ndarray:
+        of = self.of
+        v = _solved(np.eye(len(of.d)) - self.under, (self.pi * of.reward).sum(2))
+        return of.reward + np.einsum("sat,nt->nsa", of.kernel, v)
+
+    @cached_property
+    def w(self) -> np.ndarray:
+        of = self.of
+        A = (of.x - self.under @ of.x).swapaxes(1, 2) @ (of.d[:, None] * of.x)
+        return self._weights(of.inverse, A, of.x.T @ (of.d * of.interest))
+
+    @cached_property
+    def u(self) -> np.ndarray:
+        of = self.of
+        average = np.einsum("nsa,sal->nsl", self.pi, of.xa.reshape(*self.pi.shape[1:], -1))
+        ahead = np.einsum("sat,ntl->nsal", of.kernel, average).reshape(-1, *of.xa.shape)
+        A = (of.xa.T * of.joint) @ (of.xa - ahead)
+        return self._weights(of.inverse_actions, A, of.xa.T @ (of.joint * of.reward.ravel()))
 
     def _weights(self, inverse: np.ndarray, A: np.ndarray, b: np.ndarray) -> np.ndarray:
         r"""$(A^\top C^{-1}A + \eta I)^{-1}A^\top C^{-1}b$, unique even where C is singular."""
         back = A.swapaxes(1, 2) @ inverse
-        return _solved(back @ A + self.ridge * np.eye(len(b)), back @ b)
+        return _solved(back @ A + self.of.ridge * np.eye(len(b)), back @ b)
 
-    def field(self, name: str, theta: np.ndarray, found: dict[str, np.ndarray]) -> np.ndarray:
-        r"""$\sum_sd_\mu(s)\hat m(s)\sum_a\hat q(s,a)\nabla\pi_\theta(a|s)$, (n, parameters)."""
-        q_hat = (found["u"] @ self.xa.T).reshape(found["q"].shape)
-        m, q = {
-            "exact-gradient": (found["m"], found["q"]),
-            "cof-pac": (found["w"] @ self.x.T, q_hat),
-            "ace": (found["m"], q_hat),
-            "off-pac": (np.broadcast_to(self.interest, found["m"].shape), q_hat),
-        }[name]
-        return np.asarray(_pulled(self.policy, theta, (self.d * m)[..., None] * q))
+    def field(self, name: str) -> np.ndarray:
+        r"""$\sum_sd_\mu(s)\hat m(s)\sum_a\hat q(s,a)\nabla\pi_\theta(a|s)$, (batch, n)."""
+        of = self.of
+        m = {
+            "cof-pac": lambda: self.w @ of.x.T,
+            "off-pac": lambda: np.broadcast_to(of.interest, self.pi.shape[:2]),
+        }.get(name, lambda: self.m)()
+        exact = name == "exact-gradient"
+        q = self.q if exact else (self.u @ of.xa.T).reshape(self.pi.shape)
+        return np.asarray(_pulled(of.policy, self.theta, (of.d * m)[..., None] * q))
 
 
 def _solved(matrix: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -178,17 +202,16 @@ def _tracked(limits: _Limits, given: dict[str, np.ndarray]) -> dict[str, np.ndar
     finite = np.asarray(np.isfinite(given["theta"]).all(axis=1))
     theta = np.where(finite[:, None], given["theta"], 0.0)
     with jax.enable_x64(True):
-        pi = np.asarray(_probabilities(limits.policy, theta))
-        exact = limits.critics(pi)
-        gradient, followed = (limits.field(name, theta, exact) for name in FIELDS[:2])
+        at = limits.at(theta)
+        gradient, followed = at.field("exact-gradient"), at.field("cof-pac")
     found = {
-        "objective": (limits.d * limits.interest) @ (pi * exact["q"]).sum(2).T,
+        "objective": (limits.d * limits.interest) @ (at.pi * at.q).sum(2).T,
         "gradient_norm": np.linalg.norm(gradient, axis=1),
         "bias_norm": np.linalg.norm(gradient - followed, axis=1),
     }
     for name, weights in (("emphasis_tracking", "w"), ("critic_tracking", "u")):
         if weights in given:
-            found[name] = np.linalg.norm(given[weights] - exact[weights], axis=1)
+            found[name] = np.linalg.norm(given[weights] - getattr(at, weights), axis=1)
     return {name: np.where(finite, values, np.nan) for name, values in found.items()}
 
 
@@ -224,14 +247,13 @@ def follow(
     if field not in FIELDS:
         raise unknown("field", field, FIELDS)
     times = np.atleast_1d(np.asarray(times, np.float64))
-    if times[0] < 0 or (np.diff(times) <= 0).any():
-        raise ValueError(f"times: got {times}; times that increase from 0 on are required")
+    steps = np.diff(times, prepend=0.0)
+    if not (times.size and np.isfinite(times).all() and steps[0] >= 0 and (steps[1:] > 0).all()):
+        raise ValueError(f"times: got {times}; finite times that increase from 0 on are required")
     limits = _Limits(problem, policy, ridge)
 
     def slope(_: float, point: np.ndarray) -> np.ndarray:
-        theta = point[None]
-        exact = limits.critics(np.asarray(_probabilities(policy, theta)))
-        return limits.field(field, theta, exact)[0]
+        return limits.at(point[None]).field(field)[0]
 
     with jax.enable_x64(True):
         found = solve_ivp(
