@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+from functools import partial
+from itertools import product
 from typing import Any
 
 import jax
@@ -11,10 +13,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from emphatic import learners, oracle, problems, schedules, Softmax
-from emphatic.agents import Konda, undamped
+from emphatic import learners, oracle, problems, Sample, schedules, Softmax
+from emphatic.agents import exact, Konda, NetworkSoftmax, over_states, tabular, undamped
 from emphatic.agents.actor_critic import actor_critic, AgentState
-from emphatic.agents.exact import exact_action_values, exact_emphasis, track
+from emphatic.agents.exact import exact_action_values, exact_emphasis, follow, track
 from emphatic.engine import run
 from emphatic.problems.counterexample import ACTOR_FEATURES
 
@@ -33,16 +35,47 @@ def setting():
     return problem, Softmax(phi)
 
 
+def softmax(h):
+    return np.exp(h - h.max()) / np.exp(h - h.max()).sum()
+
+
+def linear_in_numpy(phi):
+    """From theta and a state to the probabilities, and the scores of all actions."""
+
+    def at(theta, s):
+        pi = softmax(phi[s] @ theta)
+        return pi, phi[s] - pi @ phi[s]
+
+    return at
+
+
+def network_in_numpy(x, hidden, num_actions):
+    """The same for a network with one hidden layer, differentiated by hand."""
+    inputs = x.shape[1]
+    cuts = np.cumsum([inputs * hidden, hidden, hidden * num_actions])
+
+    def at(theta, s):
+        first, bias, last, shift = np.split(theta, cuts)
+        last = last.reshape(hidden, num_actions)
+        z = np.tanh(x[s] @ first.reshape(inputs, hidden) + bias)
+        pi = softmax(z @ last + shift)
+        scores = []
+        for g in np.eye(num_actions) - pi:
+            back = last @ g * (1.0 - z**2)
+            scores.append(
+                np.concatenate([np.outer(x[s], back).ravel(), back, np.outer(z, g).ravel(), g])
+            )
+        return pi, np.array(scores)
+
+    return at
+
+
 def algorithm_1(problem, policy, seed, num_steps, first, emphasis):
     """Theta, kappa, w, kappa~ and u after each step, in plain NumPy."""
     x, xa, mu, i = problem.x, problem.xa, problem.behavior, problem.interest
-    phi, theta = policy.features, first["theta"].copy()
+    theta = first["theta"].copy()
     kappa, w, kappa_q, u = (first[name].copy() for name in ("kappa", "w", "kappa_q", "u"))
     trace, path = 0.0, []
-
-    def probabilities(s):
-        h = phi[s] @ theta
-        return np.exp(h - h.max()) / np.exp(h - h.max()).sum()
 
     def Gamma(d):
         size = np.linalg.norm(d)
@@ -51,7 +84,7 @@ def algorithm_1(problem, policy, seed, num_steps, first, emphasis):
     for step in plain.experience(problem, seed, num_steps):
         t, s, a, s_next, a_next = step.t, step.s, step.a, step.s_next, step.a_next
         gamma, reward = step.gamma, step.r
-        pi, pi_next = probabilities(s), probabilities(s_next)
+        (pi, scores), (pi_next, _) = policy(theta, s), policy(theta, s_next)
         rho, rho_next = pi[a] / mu[s, a], pi_next[a_next] / mu[s_next, a_next]
         alpha, beta = 0.1 * (t + 1.0) ** -0.6, 0.05 * (t + 1.0) ** -0.9
         delta_bar = i[s_next] + gamma * rho * x[s] @ w - x[s_next] @ w
@@ -62,9 +95,8 @@ def algorithm_1(problem, policy, seed, num_steps, first, emphasis):
         kappa_q_after = kappa_q + alpha * (delta - xa[s, a] @ kappa_q) * xa[s, a]
         u_after = u + alpha * ((xa[s, a] - ahead) * (xa[s, a] @ kappa_q) - ETA * u)
         M = {"gem": w @ x[s], "followon": i[s] + trace, "interest": i[s]}[emphasis]
-        score = phi[s, a] - pi @ phi[s]
         damping = (Gamma(w) if emphasis == "gem" else 1.0) * Gamma(u)
-        theta_after = theta + beta * damping * rho * M * (u @ xa[s, a]) * score
+        theta_after = theta + beta * damping * rho * M * (u @ xa[s, a]) * scores[a]
         trace = gamma * rho * (i[s] + trace)
         theta, kappa, w, kappa_q, u = theta_after, kappa_after, w_after, kappa_q_after, u_after
         path.append({"theta": theta, "kappa": kappa, "w": w, "kappa_q": kappa_q, "u": u})
@@ -84,6 +116,20 @@ def test_agents_are_algorithm_1(engine, emphasis):
     """1000 iterations of COF-PAC, ACE and Off-PAC; the damping is at work."""
     problem, policy = setting()
     theta = np.array([0.3, -0.2, 0.1, 0.5])
+    in_numpy = linear_in_numpy(policy.features)
+    assert_algorithm_1(problem, policy, in_numpy, theta, emphasis, 1000, engine)
+
+
+def test_the_actor_may_be_a_network_which_runs_by_scan():
+    problem, _ = setting()
+    policy = NetworkSoftmax(problem.x, 3, (4,))
+    theta = np.random.default_rng(5).normal(size=policy.num_parameters)
+    in_numpy = network_in_numpy(problem.x, 4, 3)
+    found = assert_algorithm_1(problem, policy, in_numpy, theta, "gem", 80, "auto")
+    assert found.engine.item() == "scan"
+
+
+def assert_algorithm_1(problem, policy, in_numpy, theta, emphasis, num_steps, engine):
     agent = actor_critic(
         problem,
         policy,
@@ -96,13 +142,13 @@ def test_agents_are_algorithm_1(engine, emphasis):
     found = run(
         problem,
         {"agent": agent},
-        num_steps=1000,
-        record_every=250,
+        num_steps=num_steps,
+        record_every=num_steps // 4,
         seeds=[11],
         measures=["weights"],
         engine=engine,
         dtype="float64",
-    )["agent_weights"].isel(seed=0)
+    )
     start = plain.initial(11, "u", problem.xa.shape[-1]), plain.initial(11, "w", problem.x.shape[1])
     first = {
         "theta": theta,
@@ -111,7 +157,7 @@ def test_agents_are_algorithm_1(engine, emphasis):
         "kappa_q": np.zeros(problem.xa.shape[-1]),
         "u": start[0],
     }
-    path = algorithm_1(problem, policy, 11, 1000, first, emphasis)
+    path = algorithm_1(problem, in_numpy, 11, num_steps, first, emphasis)
     assert np.linalg.norm(path[0]["u"]) > BOUND
     names = {
         "theta": "theta",
@@ -120,14 +166,16 @@ def test_agents_are_algorithm_1(engine, emphasis):
         "critic.kappa": "kappa_q",
         "critic.u": "u",
     }
-    for number, time in enumerate((250, 500, 750, 1000)):
+    weights = found["agent_weights"].isel(seed=0)
+    for number, time in enumerate(found.time.values):
         for ours, theirs in names.items():
             if emphasis != "gem" and ours.startswith("emphasis"):
                 continue
             expected = path[time - 1][theirs]
             labels = [f"{ours}[{n}]" for n in range(len(expected))]
-            values = found.isel(time=number).sel(agent_weight=labels)
+            values = weights.isel(time=number).sel(agent_weight=labels)
             np.testing.assert_allclose(values, expected, rtol=1e-10, atol=1e-10)
+    return found
 
 
 @settings(max_examples=10)
@@ -147,6 +195,64 @@ def test_with_exact_critics_the_expected_step_is_the_gradient(problem, seed):
     mean = oracle.expectation(problem, lambda sample: agent.step(state, sample).theta)
     expected = theta + 0.5 * oracle.policy_gradient(problem, policy, theta)
     np.testing.assert_allclose(mean, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_the_expected_step_of_a_network_is_the_gradient_too():
+    problem, _ = setting()
+    policy = NetworkSoftmax(problem.x, 3, (4, 3))
+    theta = np.random.default_rng(5).normal(size=policy.num_parameters)
+    pair = exact_emphasis(problem), exact_action_values(problem)
+    agent = actor_critic(problem, policy, *pair, 0.5)
+    state = AgentState(jnp.asarray(theta), (), ())
+    mean = oracle.expectation(problem, lambda sample: agent.step(state, sample).theta)
+    expected = theta + 0.5 * oracle.policy_gradient(problem, policy, theta)
+    np.testing.assert_allclose(mean, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_exact_and_learned_critics_mix_and_each_learned_one_is_damped_by_its_own():
+    r"""The expected step is $\beta\Gamma\sum_sd\hat m\sum_a\hat q\nabla\pi$ in each case."""
+    problem, policy = setting()
+    rng = np.random.default_rng(0)
+    theta, w, u = rng.normal(size=4), rng.normal(size=5), rng.normal(size=4)
+    pi, d = oracle.probabilities(policy, theta), problem.stationary
+    m, q = oracle.emphasis(problem, pi), oracle.action_values(problem, pi)
+    gem_state = learners.GEMState(jnp.ones(5), jnp.asarray(w))
+    gq2_state = learners.GQ2State(jnp.ones(4), jnp.asarray(u))
+    emphases = [
+        (exact_emphasis(problem), (), m, 1.0),
+        (learners.gem(0.1), gem_state, problem.x @ w, 1.3 / (1.0 + np.linalg.norm(w))),
+    ]
+    critics = [
+        (exact_action_values(problem), (), q, 1.0),
+        (learners.gq2(0.1), gq2_state, problem.xa @ u, 1.6 / (1.0 + np.linalg.norm(u))),
+    ]
+    for (source, of_source, m_hat, one), (critic, of_critic, q_hat, two) in product(
+        emphases, critics
+    ):
+        agent = actor_critic(problem, policy, source, critic, 0.5, (Konda(0.3), Konda(0.6)))
+        state = AgentState(jnp.asarray(theta), of_source, of_critic)
+        mean = oracle.expectation(problem, lambda y, a=agent, s=state: a.step(s, y).theta)
+        field = oracle.weighted_gradient(policy, theta, (d * m_hat)[:, None] * q_hat)
+        np.testing.assert_allclose(mean, theta + 0.5 * one * two * field, rtol=1e-9, atol=1e-9)
+
+
+def test_every_mixture_of_sources_is_an_expression_that_runs():
+    problem, policy = setting()
+    m, q = exact_emphasis(problem), exact_action_values(problem)
+    mixtures: dict[str, tuple[Any, Any]] = {
+        "exact-learned": (m, learners.gq2(0.1)),
+        "learned-exact": (learners.gem(0.1), q),
+        "truncated": (learners.followon(3), learners.gq2(0.1)),
+        "reverse": (learners.reverse_td(0.1), learners.gq2(0.1)),
+        "traces": (learners.lms(learners.followon(), 0.1), learners.etq(learners.followon(), 0.1)),
+    }
+    agents = {name: actor_critic(problem, policy, *pair, 0.1) for name, pair in mixtures.items()}
+    found = run(problem, agents, num_steps=50, measures=["weights"])
+    assert found.engine.values.tolist() == ["scan", "scan", "fused", "fused", "fused"]
+    assert not found.diverged.any()
+    ends = [found[f"{name}_weights"].values[0, -1, :4] for name in agents]
+    assert np.isfinite(ends).all()
+    assert len(np.unique(np.round(ends, 4), axis=0)) == len(agents)
 
 
 @given(some_problems(), SEEDS)
@@ -174,6 +280,110 @@ def test_what_is_tracked_is_what_the_oracle_says(problem, seed):
     assert all(np.isnan(values[2]) for values in found.values())
 
 
+def test_what_is_tracked_needs_no_independent_features():
+    """Baird's original features: the limit of w is unique though C is singular."""
+    problem = problems.baird("original")
+    policy, theta = tabular(problem), np.random.default_rng(0).normal(size=14)
+    system = oracle.gem_system(problem, oracle.probabilities(policy, theta), 0.1)
+    assert system.rank() < len(system.vector)
+    w = system.least_norm_solution()[8:]
+    found = track(problem, policy, np.stack([theta, theta]), 0.1, w=np.stack([w, w + 1.0]))
+    expected = [0.0, np.sqrt(8.0)]
+    np.testing.assert_allclose(found["emphasis_tracking"], expected, atol=1e-8)
+
+
+def test_what_is_tracked_does_not_depend_on_batches(monkeypatch):
+    problem, policy = setting()
+    thetas = np.random.default_rng(0).normal(size=(2, 4, 4))
+    whole = track(problem, policy, thetas, 0.1)
+    assert whole["objective"].shape == (2, 4)
+    monkeypatch.setattr(exact, "_BATCH", 3)
+    for name, values in track(problem, policy, thetas, 0.1).items():
+        np.testing.assert_allclose(values, whole[name], rtol=1e-12)
+
+
+# Mean fields
+
+
+def field_of(problem, policy, name, theta, ridge):
+    """The field by the oracle."""
+    if name == "exact-gradient":
+        return oracle.policy_gradient(problem, policy, theta)
+    if name == "cof-pac":
+        return oracle.limiting_update(problem, policy, theta, ridge)
+    pi = oracle.probabilities(policy, theta)
+    u = oracle.gq2_system(problem, pi, ridge).solution()[-problem.xa.shape[-1] :]
+    m = oracle.emphasis(problem, pi) if name == "ace" else problem.interest
+    weight = (problem.stationary * m)[:, None] * (problem.xa @ u)
+    return oracle.weighted_gradient(policy, theta, weight)
+
+
+@pytest.mark.parametrize("field", exact.FIELDS)
+def test_a_field_is_followed_as_its_integral_says(field):
+    r"""$\theta(1) - \theta(0) = \int_0^1g(\theta(t))\,dt$, by Gauss's rule."""
+    problem, policy = setting()
+    theta = np.array([0.3, -0.2, 0.1, 0.5])
+    nodes, weights = np.polynomial.legendre.leggauss(8)
+    times = [0.0, *(nodes + 1.0) / 2.0, 1.0]
+    first, *path, last = follow(problem, policy, theta, field, times, ridge=0.3)
+    slopes = [field_of(problem, policy, field, each, 0.3) for each in path]
+    np.testing.assert_allclose(first, theta, rtol=1e-14)
+    np.testing.assert_allclose(last - first, weights / 2.0 @ slopes, atol=1e-6)
+    assert np.linalg.norm(last - first) > 1e-3
+
+
+def test_fields_lead_where_small_steps_lead():
+    """Up to the better optimum along the gradient, and down along that of Off-PAC."""
+    problem = problems.counterexample()
+    policy, theta = over_states(ACTOR_FEATURES, 2), np.log([9.0, 9.0, 1.0, 1.0])
+    near, far = follow(problem, policy, theta, "exact-gradient", [2.0, 1e4])
+    slow = theta.copy()
+    for _ in range(100):
+        slow += 0.02 * oracle.policy_gradient(problem, policy, slow)
+    np.testing.assert_allclose(near, slow, atol=2e-3)
+    assert np.linalg.norm(near - theta) > 0.1
+    assert oracle.objective(problem, oracle.probabilities(policy, far)) > 1.249
+    away = follow(problem, policy, theta, "off-pac", 1e4, ridge=1e-3)[0]
+    assert oracle.objective(problem, oracle.probabilities(policy, away)) < 0.88
+
+
+@pytest.mark.parametrize(
+    ("field", "times", "message"),
+    [
+        ("cofpac", [1.0], "field: unknown name 'cofpac'; did you mean 'cof-pac'"),
+        ("ace", [-1.0, 1.0], "times: got"),
+        ("ace", [1.0, 1.0], "times: got"),
+        ("ace", [2.0, 1.0], "times: got"),
+        ("ace", [], "times: got"),
+        ("ace", [1.0, np.nan], "times: got"),
+        ("ace", [1.0, np.inf], "times: got"),
+    ],
+)
+def test_fields_and_times_are_checked(field, times, message):
+    problem, policy = setting()
+    with pytest.raises(ValueError, match=message):
+        follow(problem, policy, np.zeros(4), field, times)
+
+
+# The actor's steps
+
+
+def test_the_delay_holds_the_actor_and_neither_its_critics_nor_its_schedule():
+    problem, policy = setting()
+    pair: Any = (learners.gem(0.1, ETA), learners.gq2(0.1, ETA))
+    waiting, usual = (actor_critic(problem, policy, *pair, BETA, delay=n) for n in (20, 0))
+    y = plain.experience(problem, 1, 1)[0]
+    for time in (19, 20, 21):
+        sample = Sample(time, y.s, y.a, y.r, y.gamma, y.s_next, y.a_next)
+        sample = jax.tree.map(jnp.asarray, sample)
+        state = usual.init(jax.random.key(0), sample)
+        one, two = waiting.step(state, sample), usual.step(state, sample)
+        jax.tree.map(np.testing.assert_array_equal, one.emphasis, two.emphasis)
+        jax.tree.map(np.testing.assert_array_equal, one.critic, two.critic)
+        np.testing.assert_array_equal(one.theta, state.theta if time < 20 else two.theta)
+        assert (two.theta != state.theta).any()
+
+
 def test_the_actor_waits_for_its_critics():
     problem, policy = setting()
     agent = actor_critic(
@@ -185,6 +395,119 @@ def test_the_actor_waits_for_its_critics():
     theta = found.sel(agent_weight=[f"theta[{n}]" for n in range(4)]).values
     np.testing.assert_array_equal(theta[0], 0.0)
     assert (theta[1] != 0.0).all()
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"policy": Softmax(np.ones((4, 3, 2)))}, r"policy: got one of \(4, 3\) states"),
+        ({"policy": NetworkSoftmax(np.ones((5, 2)), 2)}, r"policy: got one of \(5, 2\) states"),
+        ({"theta": np.zeros(3)}, r"theta: got shape \(3,\); \(4,\) is required"),
+        ({"theta": np.zeros((4, 1))}, r"theta: got shape \(4, 1\)"),
+        ({"delay": -1}, "delay: got -1"),
+        ({"delay": np.nan}, "delay: got nan"),
+        ({"step_size": -0.1}, "scale: got -0.1"),
+    ],
+)
+def test_what_does_not_fit_is_refused(arguments, message):
+    problem, policy = setting()
+    pair = {"emphasis": learners.gem(0.1), "critic": learners.gq2(0.1), "step_size": 0.1}
+    with pytest.raises(ValueError, match=message):
+        actor_critic(**{"problem": problem, "policy": policy, **pair, **arguments})
+
+
+def size(d):
+    return jnp.sqrt(d @ d)
+
+
+DAMPINGS: list[tuple[Any, str | None]] = [
+    (lambda d: jnp.exp(size(d)), r"condition \(1\)"),
+    (lambda d: 1.0, r"condition \(2\)"),
+    (lambda d: 1.0 / (1.0 + jnp.sqrt(size(d))), r"condition \(2\)"),
+    (lambda d: -1.0 / (1.0 + size(d) ** 0.8), r"condition \(2\)"),
+    (lambda d: jnp.where(size(d) < 2.0, 0.0, (size(d) - 2.0) / size(d) ** 2), r"condition \(3\)"),
+    (lambda d: size(d) / (1.0 + size(d)) ** 2, r"condition \(3\)"),
+    (lambda d: jnp.where(size(d) < 2.0, 1.0, 1.0 / size(d)), r"condition \(4\)"),
+    (lambda d: 1.0 / (1.0 + size(d)), None),
+    (lambda d: -1.0 / (1.0 + d @ d), None),
+    (lambda d: jnp.minimum(1.0, 5.0 / (1.0 + size(d))), None),
+    (Konda(3.0).__call__, None),
+    (undamped, None),
+]
+
+
+@pytest.mark.parametrize(("damping", "message"), DAMPINGS)
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_damping_that_violates_a_condition_is_refused(damping, message, place):
+    problem, policy = setting()
+    pair: list[Any] = [Konda(), Konda()]
+    pair[place] = damping
+    arguments: Any = (problem, policy, learners.gem(0.1), learners.gq2(0.1), 0.1, tuple(pair))
+    if message is None:
+        actor_critic(*arguments)
+    else:
+        with pytest.raises(ValueError, match=f"damping: violates {message}"):
+            actor_critic(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("emphasis", "critic", "beta", "warns"),
+    [
+        (0.6, 0.6, 0.9, False),
+        (0.6, 0.6, 0.6, True),
+        (0.6, 0.6, 0.0, True),
+        (0.9, 0.6, 0.8, True),
+        (0.6, 0.9, 0.8, True),
+        (0.0, 0.0, 0.0, False),
+        (None, 0.6, 0.6, True),
+        (None, 0.6, 0.7, False),
+    ],
+)
+def test_an_actor_that_is_not_the_slower_one_is_warned_about(emphasis, critic, beta, warns):
+    problem, policy = setting()
+    of = schedules.polynomial
+    source: Any = learners.followon() if emphasis is None else learners.gem(of(0.1, emphasis), 0.1)
+    pair = source, learners.gq2(of(0.1, critic), 0.1)
+    if warns:
+        with pytest.warns(UserWarning, match=r"sum of \(beta/alpha\)\^d is infinite"):
+            actor_critic(problem, policy, *pair, of(0.1, beta))
+    else:
+        actor_critic(problem, policy, *pair, of(0.1, beta))
+
+
+@pytest.mark.parametrize("engine", ["fused", "scan"])
+def test_parameters_that_overflow_are_divergence_and_touch_nothing_else(engine):
+    problem, policy = setting()
+
+    def agent(step_size, **other):
+        pair: Any = (learners.gem(step_size, ETA), learners.gq2(step_size, ETA))
+        return actor_critic(problem, policy, *pair, 0.1, **other)
+
+    def found(agents, step_sizes):
+        grid = {"step_size": step_sizes}
+        return run(
+            problem,
+            agents,
+            grid,
+            num_steps=60,
+            record_every=20,
+            measures=["weights"],
+            dtype="float64",
+            engine=engine,
+        )
+
+    lost = partial(agent, 0.1, theta=np.array([0.0, np.nan, 0.0, 0.0]))
+    both = found({"agent": agent, "lost": lost}, [0.1, 1e60])
+    assert both.diverged.sel(learner="agent", step_size=1e60).all()
+    assert both.diverged.sel(learner="lost").all()
+    calm = both["agent_weights"].sel(step_size=0.1)
+    assert not both.diverged.sel(learner="agent", step_size=0.1).any()
+    alone = found({"agent": agent}, [0.1])["agent_weights"].sel(step_size=0.1)
+    np.testing.assert_allclose(calm, alone, rtol=1e-11, atol=1e-12)
+    assert np.isfinite(calm).all()
 
 
 @pytest.mark.parametrize("bound", [0.0, -1.0, np.inf, np.nan])
