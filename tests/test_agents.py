@@ -370,8 +370,8 @@ def test_fields_and_times_are_checked(field, times, message):
 
 def test_the_delay_holds_the_actor_and_neither_its_critics_nor_its_schedule():
     problem, policy = setting()
-    pair: Any = (learners.gem(0.1, ETA), learners.gq2(0.1, ETA))
-    waiting, usual = (actor_critic(problem, policy, *pair, BETA, delay=n) for n in (20, 0))
+    gem, gq2 = learners.gem(0.1, ETA), learners.gq2(0.1, ETA)
+    waiting, usual = (actor_critic(problem, policy, gem, gq2, BETA, delay=n) for n in (20, 0))
     y = plain.experience(problem, 1, 1)[0]
     for time in (19, 20, 21):
         sample = Sample(time, y.s, y.a, y.r, y.gamma, y.s_next, y.a_next)
@@ -483,8 +483,8 @@ def test_parameters_that_overflow_are_divergence_and_touch_nothing_else(engine):
     problem, policy = setting()
 
     def agent(step_size, **other):
-        pair: Any = (learners.gem(step_size, ETA), learners.gq2(step_size, ETA))
-        return actor_critic(problem, policy, *pair, 0.1, **other)
+        gem, gq2 = learners.gem(step_size, ETA), learners.gq2(step_size, ETA)
+        return actor_critic(problem, policy, gem, gq2, 0.1, **other)
 
     def found(agents, step_sizes):
         grid = {"step_size": step_sizes}
