@@ -286,31 +286,21 @@ def progress(title: str):
 
 
 def show_figure(name: str, summary: dict[str, Any], folder: Path) -> None:
-    """The chosen step sizes, the claims, and where everything is."""
+    """The figure in a few numbers, the claims, and where everything is."""
+    from .figures import FIGURES
+
     out = console()
-    table = _table(
-        f"{name}: the chosen step sizes, without a ridge",
-        *("algorithm", "features", "pi(solid)", "step size", "final error", "area", "diverged"),
-        left=2,
-    )
-    for row in summary["rows"]:
-        if row["best"] and not row["ridge"]:
-            power = row["exponent"]
-            table.add_row(
-                row["algorithm"],
-                row["features"],
-                f"{row['solid']:g}",
-                "-" if power is None else f"0.1 x 2^{power}",
-                f"{row['final_mean']:.4g} +- {row['final_std']:.2g}",
-                f"{row['auc_mean']:.4g} +- {row['auc_std']:.2g}",
-                f"{row['diverged_runs']} of {row['runs']}",
-            )
+    columns, lines = FIGURES[name].table(summary["rows"])
+    table = _table(f"{name}: {FIGURES[name].TITLE}", *columns, left=2)
+    for line in lines:
+        table.add_row(*line)
     out.print(table)
     for claim in summary["claims"]:
         evidence = claim["evidence"]
-        p = max(case["p_value"] for case in evidence["cases"])
         verdict, color = ("holds", "green") if claim["holds"] else ("not shown", "red")
-        held = f"{evidence['held']} of {len(evidence['cases'])} cases, largest p-value {p:.2g}"
+        held = f"{evidence['held']} of {len(evidence['cases'])} cases"
+        if all("p_value" in case for case in evidence["cases"]):
+            held += f", largest p-value {max(case['p_value'] for case in evidence['cases']):.2g}"
         out.print(f"[{color}]{verdict}[/{color}]  {claim['claim']} [dim]({held})[/dim]")
     ran = (f"{name} by {' and '.join(engines)}" for name, engines in summary["engines"].items())
     out.print(f"[dim]run: {', '.join(ran)}[/dim]")

@@ -2,9 +2,9 @@
 
 from types import ModuleType
 
-from . import emphasis_error, policy_evaluation
+from . import convergence, emphasis_error, policy_evaluation
 
 FIGURES: dict[str, ModuleType] = {
-    figure.NAME: figure for figure in (emphasis_error, policy_evaluation)
+    figure.NAME: figure for figure in (emphasis_error, policy_evaluation, convergence)
 }
-"""The figures by name: each has EXPERIMENTS, AUTHORS, summarise and plot."""
+"""The figures by name: each has EXPERIMENTS, AUTHORS, summarise, table and plot."""

@@ -198,7 +198,7 @@ _OF_PAIRS = over_states(_PAIRS, 2)
 
 def aliased_garnet(seed: int, features: str) -> Problem:
     """A Garnet whose emphasis critic is tabular, or as aliased as the actor; values are tabular."""
-    drawn = garnet(STATES, 2, 2, num_features=1, seed=seed)
+    drawn = garnet(STATES, 2, 2, num_features=1, greediness=0.5, seed=seed)
     x = np.eye(STATES) if features == "tabular" else _PAIRS
     xa = np.eye(2 * STATES).reshape(STATES, 2, -1)
     return Problem(drawn.mdp, drawn.behavior, drawn.interest, x, xa)
@@ -210,10 +210,10 @@ GARNETS = tuple(
         features,
         lambda seed=seed, features=features: aliased_garnet(seed, features),
         _OF_PAIRS,
-        critics=polynomial(0.1, 0.6, 1e4),
-        actor=polynomial(5e-3, 0.9, 1e4),
+        critics=polynomial(0.2, 0.6, 1e4),
+        actor=polynomial(1e-2, 0.9, 1e4),
         ridges=(1e-4,),
-        num_steps=200_000,
+        num_steps=300_000,
         algorithms=ALGORITHMS if features == "tabular" else ("cof-pac",),
     )
     for features in ("tabular", "aliased")

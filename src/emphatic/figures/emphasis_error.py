@@ -15,6 +15,7 @@ from ..learners import constant, followon, gem, GEMState
 from ..mdp import Problem
 from ..problems.baird import baird, Features
 from .summary import chosen, claim, rows, SCALE, select
+from .summary import table as table
 
 if TYPE_CHECKING:
     import xarray
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NAME, MEASURE = "emphasis", "emphasis_error"
+TITLE = "the chosen step sizes, without a ridge"
 FEATURES: tuple[Features, ...] = ("original", "one-hot", "zero-hot", "aliased")
 STEP_SIZES = 0.1 * 2.0 ** np.arange(1, -7, -1)
 RIDGES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3)

@@ -15,6 +15,7 @@ from ..oracle.systems import weighted_norm
 from ..problems.baird import baird, Features
 from .emphasis_error import FEATURES, gem_of_the_code, RIDGES
 from .summary import chosen, claim, LEVEL, rows, SCALE, select
+from .summary import table as table
 
 if TYPE_CHECKING:
     import xarray
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NAME, MEASURE = "evaluation", "rmsve"
+TITLE = "the chosen step sizes, without a ridge"
 SOLID = 0.05
 STEP_SIZES = 0.1 * 2.0 ** np.arange(0, -20, -1)
 EMPHASIS_STEP_SIZE = 0.025

@@ -64,6 +64,8 @@ def reproduce(
     if steps is not None:
         checks.count("steps", steps)
     module = FIGURES[figure]
+    if authors and not module.AUTHORS:
+        raise ValueError(f"authors: no public code of the authors does what {figure} shows")
     asked = [
         dataclasses.replace(
             each, num_runs=runs, seed=seed, num_steps=steps if steps else each.num_steps

@@ -92,3 +92,24 @@ def claim(text: str, cases: Sequence[dict[str, Any]], needed: int | None = None)
         "holds": held >= required,
         "evidence": {"test": "paired sign test, one-sided", "held": held, "cases": list(cases)},
     }
+
+
+def table(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """What a terminal shows: columns, and a line for each chosen step size without a ridge."""
+    columns = ["algorithm", "features", "pi(solid)", "step size", "final error", "area", "diverged"]
+    lines = []
+    for row in rows:
+        if row["best"] and not row["ridge"]:
+            power = row["exponent"]
+            lines.append(
+                [
+                    row["algorithm"],
+                    row["features"],
+                    f"{row['solid']:g}",
+                    "-" if power is None else f"0.1 x 2^{power}",
+                    f"{row['final_mean']:.4g} +- {row['final_std']:.2g}",
+                    f"{row['auc_mean']:.4g} +- {row['auc_std']:.2g}",
+                    f"{row['diverged_runs']} of {row['runs']}",
+                ]
+            )
+    return columns, lines
