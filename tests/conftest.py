@@ -40,7 +40,7 @@ def reproduced(tmp_path_factory):
             encoding="utf-8",
             env={**os.environ, "PYTHONUTF8": "1"},
         )
-        for name in ("emphasis", "evaluation")
+        for name in ("emphasis", "evaluation", "convergence")
     }
     found = {}
     for name, process in started.items():

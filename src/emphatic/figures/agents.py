@@ -43,6 +43,12 @@ class Setting:
     theta: Any = None
     delay: int = 0
     algorithms: tuple[str, ...] = ALGORITHMS
+    off_pac_speed: float = 1.0
+
+    @property
+    def name(self) -> str:
+        """What a panel is called."""
+        return self.problem if self.problem != "baird" else f"Baird, {self.features}"
 
     @property
     def start(self) -> np.ndarray:
@@ -58,6 +64,7 @@ class Setting:
 
     def agent(self, problem: Problem, algorithm: str, ridge: Any) -> Agent:
         """Algorithm 1, or the same with the trace or the interest in place of GEM."""
+        speed = self.off_pac_speed if algorithm == "off-pac" else 1.0
         sources = {
             "cof-pac": gem(self.critics, ridge),
             "ace": followon(),
@@ -68,7 +75,7 @@ class Setting:
             self.policy,
             _from_zero(sources[algorithm]),
             _from_zero(gq2(self.critics, ridge)),
-            self.actor,
+            replace(self.actor, scale=speed * self.actor.scale),
             delay=self.delay,
             theta=self.start,
         )
@@ -89,7 +96,7 @@ class Setting:
             learners,
             ("weights",),
             self.num_steps,
-            {"ridge": self.ridges},
+            {"ridge": np.array(self.ridges)},
             num_records=NUM_RECORDS,
             derive=self.meaning,
         )
@@ -156,6 +163,8 @@ CONTINUING = replace(
     ridges=(1e-3, 1e-5),
     num_steps=1_000_000,
 )
+LONGER = replace(CONTINUING, ridges=(1e-5,), num_steps=3_000_000, algorithms=("cof-pac",))
+"""A narrow band of the bias takes longer to reach."""
 _COF_PAC = replace(EPISODIC, ridges=(1e-3,), algorithms=("cof-pac",))
 WARNINGS = {
     "as above": _COF_PAC,
@@ -191,14 +200,14 @@ BAIRD = tuple(
 
 # Garnets: an actor that takes states for one in pairs, and an emphasis critic that may do so too
 
-STATES, NUM_GARNETS = 8, 10
+STATES, NUM_GARNETS, DISCOUNT = 8, 10, 0.9
 _PAIRS = np.repeat(np.eye(STATES // 2), 2, axis=0)
 _OF_PAIRS = over_states(_PAIRS, 2)
 
 
 def aliased_garnet(seed: int, features: str) -> Problem:
     """A Garnet whose emphasis critic is tabular, or as aliased as the actor; values are tabular."""
-    drawn = garnet(STATES, 2, 2, num_features=1, greediness=0.5, seed=seed)
+    drawn = garnet(STATES, 2, 2, num_features=1, discount=DISCOUNT, greediness=0.5, seed=seed)
     x = np.eye(STATES) if features == "tabular" else _PAIRS
     xa = np.eye(2 * STATES).reshape(STATES, 2, -1)
     return Problem(drawn.mdp, drawn.behavior, drawn.interest, x, xa)
@@ -211,10 +220,11 @@ GARNETS = tuple(
         lambda seed=seed, features=features: aliased_garnet(seed, features),
         _OF_PAIRS,
         critics=polynomial(0.2, 0.6, 1e4),
-        actor=polynomial(1e-2, 0.9, 1e4),
+        actor=polynomial(5e-3, 0.9, 1e4),
         ridges=(1e-4,),
-        num_steps=300_000,
+        num_steps=600_000,
         algorithms=ALGORITHMS if features == "tabular" else ("cof-pac",),
+        off_pac_speed=1.0 / (1.0 - DISCOUNT),  # the mean emphasis: no one wins by larger steps
     )
     for features in ("tabular", "aliased")
     for seed in range(NUM_GARNETS)
