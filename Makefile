@@ -14,6 +14,7 @@ reproduce: .venv/runtime
 	done; done
 	$(BIN)/emphatic reproduce emphasis --out results
 	$(BIN)/emphatic reproduce evaluation --out results
+	$(BIN)/emphatic reproduce convergence --out results
 
 lint: .venv/development
 	$(BIN)/ruff check .
@@ -37,6 +38,7 @@ examples: .venv/development
 benchmark: .venv/development
 	$(BIN)/python benchmarks/oracle.py
 	$(BIN)/python benchmarks/engine.py
+	$(BIN)/python benchmarks/agents.py
 
 format: .venv/development
 	$(BIN)/ruff check --fix .
