@@ -397,6 +397,19 @@ def test_the_actor_waits_for_its_critics():
     assert (theta[1] != 0.0).all()
 
 
+def test_an_agent_knows_what_it_is_made_of():
+    problem, policy = setting()
+    gem, gq2, theta = learners.gem(0.1, ETA), learners.gq2(0.2, ETA), np.ones(4)
+    agent = actor_critic(problem, policy, gem, gq2, BETA, Konda(3.0), theta=theta)
+    made = agent.policy, agent.emphasis, agent.critic, agent.step_size, agent.theta
+    expected = policy, gem, gq2, BETA, theta
+    assert all(one is two for one, two in zip(made, expected, strict=True))
+    assert agent.dampings == (Konda(3.0), Konda(3.0))
+    assert agent.features is None
+    assert (gem.step_size, gq2.step_size) == (schedules.constant(0.1), schedules.constant(0.2))
+    assert (gem.ridge, gq2.ridge) == (ETA, ETA)
+
+
 # Bad input
 
 

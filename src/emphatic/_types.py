@@ -63,13 +63,28 @@ class Learner(Generic[State, Data]):
     - `step`: The state after one piece of data, a pure function.
     - `predict`: The estimate at $S_t$, before the step.
     - `step_size`: Its step sizes, for whoever compares timescales; None if it has none.
+    - `ridge`: Its ridge, likewise.
+    - `name`: What it is called, for whoever must know whether a theorem is about it.
     """
 
     init: Callable[[Any, Data], State]
     step: Callable[[State, Data], State]
     predict: Callable[[State, Data], Any]
     step_size: Callable[[Any], Any] | None = None
+    ridge: Any = None
+    name: str = ""
 
 
+@dataclass(frozen=True, eq=False)
 class Agent(Learner[State, Data]):
-    """A [Learner] that acts, so that its target policy changes: it learns from [Sample]s."""
+    """A [Learner] that acts, so that its target policy changes: it learns from [Sample]s.
+
+    Its step sizes are the actor's. It knows what it is made of, as [actor_critic] was told.
+    """
+
+    policy: Any = None
+    emphasis: Any = None
+    critic: Any = None
+    dampings: tuple[Callable[[Any], Any], ...] = ()
+    theta: Any = None
+    features: Any = None

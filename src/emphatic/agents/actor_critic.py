@@ -138,7 +138,18 @@ def actor_critic(
     def predict(state: AgentState, sample: Sample) -> Any:
         return policy.at(state.theta, sample.state)[sample.action]
 
-    return Agent(init, step, predict, beta_of)
+    return Agent(
+        init,
+        step,
+        predict,
+        beta_of,
+        policy=policy,
+        emphasis=emphasis,
+        critic=critic,
+        dampings=dampings,
+        theta=theta,
+        features=features,
+    )
 
 
 def _require_fit(problem: Problem, policy: Policy, theta: Any, delay: Any) -> None:

@@ -21,4 +21,5 @@ def constant(value: Any) -> Learner[tuple[()], Transition]:
         init=lambda key, y: (),
         step=lambda state, y: state,
         predict=lambda state, y: jnp.asarray(value, y.x.dtype),
+        name="constant",
     )

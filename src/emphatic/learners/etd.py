@@ -48,4 +48,4 @@ def etd(emphasis: Learner[Any, Transition], step_size: Any) -> Learner[ETDState,
     def predict(state: ETDState, y: Transition) -> Float[Array, ""]:
         return y.x @ state.nu
 
-    return Learner(init, step, predict, alpha_of)
+    return Learner(init, step, predict, alpha_of, name="etd")

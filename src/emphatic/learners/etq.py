@@ -56,4 +56,4 @@ def etq(interest: Learner[Any, Transition], step_size: Any) -> Learner[ETQState,
     def predict(state: ETQState, y: Transition) -> Float[Array, ""]:
         return y.xa @ state.u
 
-    return Learner(init, step, predict, alpha_of)
+    return Learner(init, step, predict, alpha_of, name="etq")

@@ -21,4 +21,5 @@ def exact(values: ArrayLike) -> Learner[tuple[()], Transition]:
         init=lambda key, y: (),
         step=lambda state, y: state,
         predict=lambda state, y: jnp.asarray(table, y.x.dtype)[y.state],
+        name="exact",
     )

@@ -52,4 +52,5 @@ def followon(length: int | None = None, decay: Any = None) -> Learner[FollowonSt
     def predict(state: FollowonState, y: Transition) -> Float[Array, ""]:
         return y.interest + state.terms.sum()
 
-    return Learner(init, step, predict)
+    kept = "" if length is None else f"({length})"
+    return Learner(init, step, predict, name=f"followon{kept}")

@@ -59,4 +59,4 @@ def gem(step_size: Any, ridge: Any = 0.0) -> Learner[GEMState, Transition]:
     def predict(state: GEMState, y: Transition) -> Float[Array, ""]:
         return y.x @ state.w
 
-    return Learner(init, step, predict, alpha_of)
+    return Learner(init, step, predict, alpha_of, ridge, "gem")

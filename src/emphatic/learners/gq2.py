@@ -56,4 +56,4 @@ def gq2(step_size: Any, ridge: Any = 0.0) -> Learner[GQ2State, Transition]:
     def predict(state: GQ2State, y: Transition) -> Float[Array, ""]:
         return y.xa @ state.u
 
-    return Learner(init, step, predict, alpha_of)
+    return Learner(init, step, predict, alpha_of, ridge, "gq2")

@@ -55,4 +55,4 @@ def gtd2(step_size: Any) -> Learner[GTD2State, Transition]:
     def predict(state: GTD2State, y: Transition) -> Float[Array, ""]:
         return y.x @ state.nu
 
-    return Learner(init, step, predict, alpha_of)
+    return Learner(init, step, predict, alpha_of, name="gtd2")

@@ -45,4 +45,4 @@ def lms(emphasis: Learner[Any, Transition], step_size: Any) -> Learner[LMSState,
     def predict(state: LMSState, y: Transition) -> Float[Array, ""]:
         return y.x @ state.w
 
-    return Learner(init, step, predict, alpha_of)
+    return Learner(init, step, predict, alpha_of, name="lms")

@@ -44,4 +44,4 @@ def reverse_td(step_size: Any) -> Learner[ReverseTDState, Transition]:
     def predict(state: ReverseTDState, y: Transition) -> Float[Array, ""]:
         return y.x @ state.w
 
-    return Learner(init, step, predict, alpha_of)
+    return Learner(init, step, predict, alpha_of, name="reverse_td")

@@ -55,4 +55,4 @@ def tdc(step_size: Any, correction_step_size: Any = None) -> Learner[TDCState, T
     def predict(state: TDCState, y: Transition) -> Float[Array, ""]:
         return y.x @ state.nu
 
-    return Learner(init, step, predict, alpha_of)
+    return Learner(init, step, predict, alpha_of, name="tdc")
