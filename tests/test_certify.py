@@ -1,6 +1,7 @@
 """Certificates say what the paper says, and claim no more than was decided."""
 
 import dataclasses
+from typing import Any
 
 import jax
 import numpy as np
@@ -10,10 +11,14 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from emphatic import (
+    _ends,
     _quantifiers,
     _settings,
     _show,
+    Bias,
+    Certificate,
     certify,
+    learners,
     MDP,
     oracle,
     Problem,
@@ -21,10 +26,18 @@ from emphatic import (
     schedules,
     Softmax,
 )
+from emphatic.agents import Konda, NetworkSoftmax, over_states, undamped
+from emphatic.agents.actor_critic import actor_critic
+from emphatic.agents.compatible import compatible
+from emphatic.agents.exact import exact_action_values, exact_emphasis, follow
+from emphatic.figures import agents as figure
+from emphatic.problems.counterexample import ACTOR_FEATURES
 
 from .plainly import plainly
 from .strategies import problems_and_targets, random_softmax, SEEDS
 
+ONE_HOT = problems.baird("one-hot")
+LINEAR = Softmax(ONE_HOT.xa)
 DECAY, SLOWER = schedules.polynomial(1.0, 0.6), schedules.polynomial(1.0, 0.9)
 FULL = {
     "ridge": 1e-3,
@@ -80,16 +93,16 @@ def test_closeness_fails_on_every_variant_of_baird(features, solid):
 
 
 def test_everything_given_and_good_is_covered_by_all_three_theorems():
-    problem = problems.baird("one-hot")
-    certificate = certify(problem, Softmax(problem.xa), **FULL)
+    problem = ONE_HOT
+    certificate = certify(problem, LINEAR, **FULL)
     assert covering(certificate) == ["Theorem 1", "Theorem 2", "Theorem 3"]
     assert certificate.covered
     assert "COF-PAC" in certificate.advice
 
 
 def test_what_is_not_given_stays_open_and_names_what_would_decide_it():
-    problem = problems.baird("one-hot")
-    certificate = certify(problem, Softmax(problem.xa))
+    problem = ONE_HOT
+    certificate = certify(problem, LINEAR)
     assert not certificate.covered
     for key, argument in (
         ("ridge", "ridge"),
@@ -105,15 +118,15 @@ def test_what_is_not_given_stays_open_and_names_what_would_decide_it():
     assert "give ridge" in certificate.advice
     assert verdicts(certify(problem))["3"] == "cannot be decided"
     for only in ("step_size", "actor_step_size"):  # one of the two decides nothing
-        row = certify(problem, Softmax(problem.xa), **{only: FULL[only]})["timescales"]
+        row = certify(problem, LINEAR, **{only: FULL[only]})["timescales"]
         assert (row.verdict, row.figure) == ("cannot be decided", "not given")
 
 
 @pytest.mark.parametrize("missing", sorted(FULL))
 def test_a_theorem_needs_every_argument(missing):
-    problem = problems.baird("one-hot")
+    problem = ONE_HOT
     given_ = {key: value for key, value in FULL.items() if key != missing}
-    names = covering(certify(problem, Softmax(problem.xa), **given_))
+    names = covering(certify(problem, LINEAR, **given_))
     assert "Theorem 3" not in names
 
 
@@ -130,8 +143,8 @@ def test_a_theorem_needs_every_argument(missing):
     ],
 )
 def test_each_broken_condition_breaks_theorem_3_and_its_row(change, row):
-    problem = problems.baird("one-hot")
-    certificate = certify(problem, Softmax(problem.xa), **{**FULL, **change})
+    problem = ONE_HOT
+    certificate = certify(problem, LINEAR, **{**FULL, **change})
     assert certificate[row].verdict == "fails"
     assert "Theorem 3" not in covering(certificate)
     theorem = next(t for t in certificate.theorems if t.name == "Theorem 3")
@@ -147,14 +160,14 @@ def test_step_sizes_are_decided_exactly_at_the_border(power, holds):
 
 
 def test_schedules_that_are_not_polynomial_stay_open():
-    problem = problems.baird("one-hot")
+    problem = ONE_HOT
     certificate = certify(
         problem,
-        Softmax(problem.xa),
+        LINEAR,
         ridge=0.1,
         step_size=lambda t: 1.0,
         actor_step_size=SLOWER,
-        damping=lambda d: 1.0,
+        damping=lambda d: 1.0 / (1.0 + d @ d),
     )
     for key in ("alpha", "timescales", "damping", "condition"):
         assert certificate[key].verdict == "cannot be decided"
@@ -163,9 +176,7 @@ def test_schedules_that_are_not_polynomial_stay_open():
 def test_a_fixed_target_without_a_ridge_is_covered_by_the_cited_result():
     certificate = certify(problems.baird("one-hot"), ridge=0.0, step_size=DECAY)
     assert covering(certificate) == ["Yu (2017), as cited in Section 3"]
-    changing = certify(
-        problems.baird("one-hot"), Softmax(problems.baird("one-hot").xa), **{**FULL, "ridge": 0.0}
-    )
+    changing = certify(ONE_HOT, LINEAR, **{**FULL, "ridge": 0.0})
     assert not changing.covered
     assert "open problem" in changing["ridge"].remedy
 
@@ -198,7 +209,7 @@ def test_a_behaviour_that_skips_an_action_breaks_assumption_1():
     assert certificate["1.positive"].verdict == "fails"
     assert "state 0, action 1" in certificate["1.positive"].figure
     with pytest.raises(ValueError, match="the behavior never does"):
-        certify(problem, Softmax(problem.xa))
+        certify(problem, np.full((8, 2), 0.5))
 
 
 def test_a_target_whose_chain_falls_apart_breaks_assumption_4c():
@@ -238,8 +249,8 @@ def test_other_policies_are_checked_at_one_theta_only():
 
 
 def test_conditions_for_every_theta_are_decided_by_the_deterministic_policies():
-    problem = problems.baird("one-hot")
-    certificate = certify(problem, Softmax(problem.xa), **FULL)
+    problem = ONE_HOT
+    certificate = certify(problem, LINEAR, **FULL)
     for key in ("4b.A", "4b.A~"):
         assert certificate[key].verdict == "holds"
         assert "for every theta" in certificate[key].figure
@@ -368,7 +379,7 @@ def test_large_problems_are_certified_too():
         ({"ridge": -1.0}, "ridge: got -1"),
         ({"ridge": 1.0, "tolerance": -1.0}, "tolerance: got -1"),
         ({"target": lambda theta: theta}, "theta: not given"),
-        ({"target": Softmax(np.zeros((3, 2, 1)))}, r"features have shape \(3, 2, 1\)"),
+        ({"target": Softmax(np.zeros((3, 2, 1)))}, r"target: got a policy of \(3, 2\) states"),
         ({"target": Softmax(np.zeros((7, 2, 1))), "damping": 0.0}, "damping: got 0"),
         ({"step_size": -0.1}, "scale: got -0.1"),
     ],
@@ -382,10 +393,10 @@ def test_bad_arguments_are_refused(arguments, message):
 
 
 def test_each_result_needs_what_the_paper_lists():
-    problem = problems.baird("one-hot")
+    problem = ONE_HOT
     first = ("discount", "1.ergodic", "1.positive")
     fixed = certify(problem, ridge=0.0).theorems
-    actor = certify(problem, Softmax(problem.xa), ridge=0.0).theorems
+    actor = certify(problem, LINEAR, ridge=0.0).theorems
     needs = {theorem.name: set(theorem.needs) for theorem in (*fixed, *actor)}
     assert needs == {
         "Theorem 1": {*first, "2.C", "ridge", "alpha", "condition"},
@@ -428,8 +439,8 @@ def test_a_fixed_target_that_is_ergodic_satisfies_assumption_4c():
 
 
 def test_figures_of_step_sizes_and_damping():
-    problem = problems.baird("one-hot")
-    certificate = certify(problem, Softmax(problem.xa), **FULL)
+    problem = ONE_HOT
+    certificate = certify(problem, LINEAR, **FULL)
     assert "any d > 3.33" in certificate["timescales"].figure
     assert "sup Gamma(d)|d| = 11" in certificate["damping"].figure
     constant = certify(problem, step_size=schedules.polynomial(1.0, 0.3))["alpha"]
@@ -560,6 +571,10 @@ def test_numbers_of_any_kind_are_step_sizes_and_lists_are_thetas():
     assert isinstance(_settings.schedule("step_size", np.float32(0.1)), schedules.Polynomial)
     with pytest.raises(ValueError, match=r"^actor_step_size: got '0\.1/t'"):
         _settings.schedule("actor_step_size", "0.1/t")
+    with pytest.raises(ValueError, match=r"^actor_step_size: got \(0\.1, 0\.1\)"):
+        _settings.schedule("actor_step_size", (0.1, 0.1))
+    with pytest.raises(ValueError, match=r"^damping: got 'ten'"):
+        _settings.dampings("ten", (7, 14))
     policy = Softmax(np.ones((7, 2, 3)))
     lists, arrays = (oracle.ridge_cost(problem, policy, 1e-3, t) for t in ([0, 0, 0], np.zeros(3)))
     assert lists == arrays
@@ -580,3 +595,524 @@ def test_the_printed_ridge_cost_is_that_of_the_certificate(capsys):
         f"{n(cost.largest_gradient_ridge)})",
     ):
         assert words in out
+
+
+# Agents
+
+
+CONTINUING = problems.counterexample(continuing=True)
+ALIASED, NINE_TO_ONE = over_states(ACTOR_FEATURES, 2), np.log([9.0, 9.0, 1.0, 1.0])
+SETTINGS = {"ridge": 1e-3, "step_size": DECAY, "actor_step_size": SLOWER, "damping": 100.0}
+
+
+def make(emphasis, critic, beta=SLOWER, problem=CONTINUING, **other):
+    return actor_critic(problem, ALIASED, emphasis, critic, beta, theta=NINE_TO_ONE, **other)
+
+
+def cof_pac(eta=1e-3, alpha: Any = DECAY, beta: Any = SLOWER, problem=CONTINUING):
+    return make(learners.gem(alpha, eta), learners.gq2(alpha, eta), beta, problem)
+
+
+def theorem_3(certificate):
+    (theorem,) = (each for each in certificate.theorems if each.name == "Theorem 3")
+    return theorem
+
+
+def without(certificate, *keys):
+    return [row for row in certificate.rows if row.key not in keys]
+
+
+def test_the_agents_of_the_figure_are_covered():
+    """Both ridges on the continuing counterexample, and Baird's independent features."""
+    covered = [(figure.CONTINUING, ridge) for ridge in figure.CONTINUING.ridges]
+    covered += [(each, 1e-3) for each in figure.BAIRD if each.features != "original"]
+    assert len(covered) == 5
+    for setting, ridge in covered:
+        problem = setting.build()
+        certificate = certify(problem, setting.agent(problem, "cof-pac", ridge))
+        assert covering(certificate)[:3] == ["Theorem 1", "Theorem 2", "Theorem 3"]
+        assert certificate["critics"].figure == "the emphasis is gem, the critic gq2"
+        assert certificate.reached
+
+
+def test_the_other_settings_of_the_figure_are_not_covered_and_why():
+    problem = figure.EPISODIC.build()
+    certificate = certify(problem, figure.EPISODIC.agent(problem, "cof-pac", 1e-3))
+    assert theorem_3(certificate).missing == ("discount",)
+    (original,) = (each for each in figure.BAIRD if each.features == "original")
+    problem = original.build()
+    certificate = certify(problem, original.agent(problem, "cof-pac", 1e-3))
+    assert theorem_3(certificate).missing == ("2.C", "2.C~")
+    assert "the mean matrix is singular" in certificate.end_note
+
+
+def test_an_agent_is_certified_as_the_policy_and_the_numbers_that_it_is_made_of():
+    by_agent = certify(CONTINUING, cof_pac(), tolerance=0.1)
+    by_hand = certify(CONTINUING, ALIASED, theta=NINE_TO_ONE, tolerance=0.1, **SETTINGS)
+    assert without(by_agent, "critics") == list(by_hand.rows)
+    assert by_agent.ridge_cost == by_hand.ridge_cost
+    for name in ("start", "end", "end_note"):
+        assert getattr(by_agent, name) == getattr(by_hand, name)
+    for one, two in zip(by_agent.theorems, by_hand.theorems, strict=True):
+        assert set(one.needs) == {*two.needs, "critics"}
+
+
+@pytest.mark.parametrize("name", ["ridge", "step_size", "actor_step_size", "damping", "theta"])
+def test_what_an_agent_has_is_not_given_again(name):
+    given = {**SETTINGS, "theta": NINE_TO_ONE}[name]
+    with pytest.raises(ValueError, match=f"{name}: given beside an agent"):
+        certify(CONTINUING, cof_pac(), **{name: given})
+
+
+NOTHING, WHOLE = learners.followon(0), learners.followon()
+GEM, GQ2 = learners.gem(DECAY, 1e-3), learners.gq2(DECAY, 1e-3)
+M, Q = exact_emphasis(CONTINUING), exact_action_values(CONTINUING)
+OTHERS: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
+    "ACE": (WHOLE, GQ2, {}, "the emphasis is followon, the critic gq2"),
+    "Off-PAC": (NOTHING, GQ2, {}, "the emphasis is followon(0), the critic gq2"),
+    "truncated": (learners.followon(3), GQ2, {}, "the emphasis is followon(3), the critic gq2"),
+    "exact": (M, Q, {}, "the emphasis is exact, the critic exact"),
+    "exact emphasis": (M, GQ2, {}, "the emphasis is exact, the critic gq2"),
+    "exact values": (GEM, Q, {}, "the emphasis is gem, the critic exact"),
+    "semi-gradient": (learners.reverse_td(DECAY), GQ2, {}, "the emphasis is reverse_td, the"),
+    "traces": (
+        learners.lms(WHOLE, DECAY),
+        learners.etq(WHOLE, DECAY),
+        {"features": compatible(CONTINUING, ALIASED)},
+        "the emphasis is lms, the critic etq, on features of their own, as compatible ones that",
+    ),
+    "compatible": (
+        GEM,
+        GQ2,
+        {"features": compatible(CONTINUING, ALIASED)},
+        "the emphasis is gem, the critic gq2, on features of their own, as compatible ones that",
+    ),
+    "own": (dataclasses.replace(GEM, name=""), GQ2, {}, "the emphasis is a learner without a name"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_critics_are_outside_theorem_3(name):
+    """What was seen is named, no theorem covers it, and b(theta) is not said of it."""
+    emphasis, critic, other, figure = OTHERS[name]
+    certificate = certify(CONTINUING, make(emphasis, critic, **other))
+    assert certificate["critics"].verdict == "fails"
+    assert certificate["critics"].figure.startswith(figure)
+    assert "critics" in theorem_3(certificate).missing
+    assert covering(certificate) == []
+    assert "use gem and gq2" in certificate.advice
+    # Condition 1 may hold for other critics: it is not refuted.
+    assert certificate["condition"].verdict == "cannot be decided"
+    assert (certificate.start, certificate.end) == (None, None)
+    assert "that of gem and gq2" in certificate.end_note
+    if name != "exact":  # what one critic has none of is that of the other
+        assert certificate["alpha"].verdict == certificate["timescales"].verdict == "holds"
+    if name in ("ACE", "Off-PAC", "truncated", "exact emphasis", "exact values", "compatible"):
+        assert (certificate["ridge"].verdict, certificate["ridge"].figure) == (
+            "holds",
+            "eta = 0.001",
+        )
+
+
+def test_learners_are_known_by_the_names_of_their_functions():
+    trace = learners.followon()
+    made = {
+        "gem": GEM,
+        "gq2": GQ2,
+        "followon": trace,
+        "etd": learners.etd(trace, 0.1),
+        "etq": learners.etq(trace, 0.1),
+        "lms": learners.lms(trace, 0.1),
+        "gtd2": learners.gtd2(0.1),
+        "tdc": learners.tdc(0.1),
+        "reverse_td": learners.reverse_td(0.1),
+        "exact": learners.exact(np.ones(3)),
+        "constant": learners.constant(1.0),
+    }
+    assert all(hasattr(learners, name) and made[name].name == name for name in made)
+    assert [name for name in made if made[name].ridge is not None] == ["gem", "gq2"]
+
+
+# The done-when of the figure, as agents
+
+
+def test_a_moving_policy_needs_a_positive_ridge():
+    certificate = certify(CONTINUING, cof_pac(eta=0.0))
+    assert theorem_3(certificate).missing == ("ridge",)
+    assert not certificate.covered
+    assert "open problem" in certificate["ridge"].remedy
+
+
+def test_equal_timescales_are_not_covered():
+    with pytest.warns(UserWarning, match="decays no faster"):
+        agent = cof_pac(beta=DECAY)
+    certificate = certify(CONTINUING, agent)
+    assert theorem_3(certificate).missing == ("timescales",)
+    assert certificate["timescales"].figure == "powers 0.6 <= 0.6: no d will do"
+    assert not certificate.covered
+
+
+@pytest.mark.parametrize("by_agent", [True, False])
+def test_a_policy_that_takes_what_the_behaviour_skips_is_certified_and_fails(by_agent):
+    mu = CONTINUING.behavior.copy()
+    mu[1] = [1.0, 0.0]
+    problem = dataclasses.replace(CONTINUING, behavior=mu, target=None)
+    policy = cof_pac(problem=problem) if by_agent else ALIASED
+    certificate = certify(problem, policy, **({} if by_agent else SETTINGS))
+    assert certificate["1.positive"].verdict == certificate["3"].verdict == "fails"
+    assert {"1.positive", "3"} <= set(theorem_3(certificate).missing)
+    assert not certificate.covered
+    for key in ("4a.F", "4a.F~", "4b.A", "4b.A~", "5.G", "5.G~", "span.m", "span.q"):
+        row = certificate[key]
+        assert row.verdict == "cannot be decided"
+        assert "takes action 1 in state 1" in row.figure
+    assert "the behavior never does" in certificate.end_note
+    assert certificate.start is None
+    # A policy that skips it too is as exact as any.
+    never = np.where(mu > 0, 0.0, -np.inf)
+    masked = certify(problem, lambda t: jax.nn.softmax(t + never, axis=1), theta=np.zeros((3, 2)))
+    assert masked["4b.A"].verdict == "cannot be decided"
+    assert "at this theta" in masked["4b.A"].figure
+
+
+def test_a_fixed_pair_of_step_sizes_is_allowed_and_not_covered():
+    certificate = certify(CONTINUING, cof_pac(alpha=0.1, beta=0.001))
+    assert theorem_3(certificate).missing == ("alpha", "beta", "timescales")
+    for key in ("alpha", "beta"):
+        assert "no theorem here covers a constant one" in certificate[key].remedy
+    decaying = certify(CONTINUING, step_size=schedules.polynomial(0.1, 0.4))["alpha"].remedy
+    assert "constant" not in decaying
+
+
+# One setting for each critic
+
+
+@pytest.mark.parametrize(
+    ("powers", "beta", "figure"),
+    [
+        ((0.6, 0.8), 0.9, "powers 0.9 > 0.8: any d > 10"),
+        ((0.8, 0.6), 0.9, "powers 0.9 > 0.8: any d > 10"),
+        ((0.6, 0.8), 0.7, "powers 0.7 <= 0.8: no d will do"),
+        ((0.8, 0.6), 0.7, "powers 0.7 <= 0.8: no d will do"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:step_size")
+def test_the_actor_is_slower_than_both_critics(powers, beta, figure):
+    one, two = (schedules.polynomial(0.1, power) for power in powers)
+    agent = make(learners.gem(one, 1e-3), learners.gq2(two, 1e-3), schedules.polynomial(0.1, beta))
+    row = certify(CONTINUING, agent)["timescales"]
+    assert row.figure == figure
+    assert row.verdict == ("holds" if ">" in figure[:12] else "fails")
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_one_critic_with_wrong_step_sizes_is_enough(place):
+    pair: list[Any] = [DECAY, DECAY]
+    pair[place] = schedules.polynomial(0.1, 0.5)
+    row = certify(CONTINUING, step_size=tuple(pair))["alpha"]
+    assert row.verdict == "fails"
+    words = ["1/t^0.6: 1/2 < 0.6 <= 1", "1/t^0.6: 1/2 < 0.6 <= 1"]
+    words[place] = "0.1/t^0.5: the squares do not sum: power <= 1/2"
+    assert row.figure == f"emphasis: {words[0]}; values: {words[1]}"
+    pair[place] = lambda t: 0.1
+    assert certify(CONTINUING, step_size=tuple(pair))["alpha"].verdict == "cannot be decided"
+    row = certify(CONTINUING, ALIASED, step_size=tuple(pair), actor_step_size=SLOWER)["timescales"]
+    assert (row.verdict, row.figure) == ("cannot be decided", "not polynomial schedules")
+
+
+def test_one_critic_without_a_ridge_is_enough():
+    agent = make(learners.gem(DECAY, 1e-3), learners.gq2(DECAY, 0.0))
+    certificate = certify(CONTINUING, agent)
+    assert certificate["ridge"].figure == "emphasis: eta = 0.001; values: eta = 0"
+    assert theorem_3(certificate).missing == ("ridge",)
+    assert certificate["5.G"].verdict == "holds"
+    assert certificate["5.G~"].verdict == "fails"
+    assert certificate.ridge_cost is None
+    assert "one number for both critics" in certificate.ridge_note
+    assert (certificate.start, certificate.end) == (None, None)
+
+
+def test_a_ridge_that_changes_is_not_the_papers():
+    agent = make(GEM, learners.gq2(DECAY, lambda time: 1e-3))
+    certificate = certify(CONTINUING, agent)
+    assert certificate["ridge"].verdict == "cannot be decided"
+    assert "a schedule" in certificate["ridge"].figure
+    assert theorem_3(certificate).missing == ("ridge",)
+    assert certificate["5.G"].verdict == "holds"
+    assert certificate["5.G~"].verdict == "cannot be decided"
+
+
+def test_without_a_ridge_it_is_that_of_the_emphasis_that_decides():
+    """The cited result is about GEM."""
+    results = certify(ONE_HOT, ridge=(0.0, 1e-3), step_size=DECAY).theorems
+    assert any("Yu" in theorem.name for theorem in results)
+    results = certify(ONE_HOT, ridge=(1e-3, 0.0), step_size=DECAY).theorems
+    assert not any("Yu" in theorem.name for theorem in results)
+
+
+@pytest.mark.parametrize("name", ["ridge", "step_size", "damping"])
+def test_a_pair_has_two(name):
+    three: dict[str, Any] = {name: (0.1, 0.1, 0.1)}
+    with pytest.raises(ValueError, match=f"{name}: got 3 values; one for both critics or two"):
+        certify(CONTINUING, ALIASED, **three)
+
+
+# Dampings
+
+
+def of_damping(damping):
+    return certify(CONTINUING, ALIASED, damping=damping)["damping"]
+
+
+@pytest.mark.parametrize("bound", [0.5, 100.0])
+def test_the_figures_of_the_damping_are_those_of_its_conditions(bound):
+    """Against Gamma itself, on a fine grid of sizes."""
+    figure = of_damping(Konda(bound)).figure
+    assert of_damping(bound).figure == figure
+    size = np.concatenate([[0.0], np.geomspace(1e-3, 1e9, 400_001)])
+    gamma = np.where(size < bound, 1.0, (1.0 + bound) / (1.0 + size))
+    np.testing.assert_allclose(jax.vmap(Konda(bound))(size[:5, None]), gamma[:5])
+    assert gamma.min() > 0
+    assert gamma.max() == 1.0
+    supremum, slope = (gamma * size).max(), np.abs(np.diff(gamma) / np.diff(size)).max()
+    assert f"(2) sup Gamma(d)|d| = {supremum:.4g}," in figure
+    assert f"(4) Lipschitz with {slope:.3g}" in figure
+    lower = np.minimum(1.0, (1.0 + bound) / (1.0 + size))
+    assert (gamma >= lower).all()
+    assert (gamma == lower).all()  # it is the best such bound
+    assert f"(3) Gamma(d) >= min(1, {1 + bound:g}/(1 + C_1)) where |d| < C_1" in figure
+
+
+def norm(d):
+    return jax.numpy.sqrt(d @ d)
+
+
+DAMPINGS: list[tuple[Any, str, str]] = [
+    (None, "cannot be decided", "not given"),
+    (Konda(3.0), "holds", "(1) 0 < Gamma <= 1, (2) sup Gamma(d)|d| = 4,"),
+    ((1.0, Konda(3.0)), "holds", "emphasis: (1) 0 < Gamma <= 1, (2) sup Gamma(d)|d| = 2,"),
+    (np.inf, "fails", "Gamma = 1: (2) Gamma(d)|d| is unbounded"),
+    (undamped, "fails", "Gamma = 1: (2) Gamma(d)|d| is unbounded"),
+    ((Konda(), undamped), "fails", "emphasis: (1)"),
+    ((undamped, Konda()), "fails", "emphasis: Gamma = 1"),
+    (lambda d: jax.numpy.exp(norm(d)), "fails", "violates condition (1)"),
+    (lambda d: 1.0, "fails", "violates condition (2)"),
+    (lambda d: norm(d) / (1.0 + norm(d)) ** 2, "fails", "violates condition (3)"),
+    (lambda d: jax.numpy.where(norm(d) < 2, 1.0, 1 / norm(d)), "fails", "violates condition (4)"),
+    (lambda d: 1.0 / (1.0 + norm(d)), "cannot be decided", "no violation of (1) to (4)"),
+    ((10.0, lambda d: 1.0 / (1.0 + norm(d))), "cannot be decided", "emphasis: (1)"),
+]
+
+
+@pytest.mark.parametrize(("damping", "verdict", "figure"), DAMPINGS)
+def test_dampings_are_held_to_their_four_conditions(damping, verdict, figure):
+    row = of_damping(damping)
+    assert row.verdict == verdict
+    assert row.figure.startswith(figure)
+
+
+def test_dampings_are_tried_on_weights_of_each_critics_size():
+    seen = []
+
+    def gamma(d):
+        seen.append(d.shape[-1])
+        return 1.0 / (1.0 + norm(d))
+
+    of_damping(gamma)
+    assert set(seen) == {3, 6}
+    agent = make(*OTHERS["compatible"][:2], damping=gamma, **OTHERS["compatible"][2])
+    seen.clear()
+    certify(CONTINUING, agent)
+    assert set(seen) == {4}  # as many as the policy has parameters
+
+
+def test_an_undamped_agent_is_not_covered():
+    certificate = certify(CONTINUING, make(GEM, GQ2, damping=(Konda(), undamped)))
+    assert theorem_3(certificate).missing == ("damping",)
+
+
+# Networks
+
+
+def test_assumption_3_stays_open_for_a_network():
+    policy = NetworkSoftmax(CONTINUING.x, 2, (3,))
+    certificate = certify(CONTINUING, policy, **SETTINGS)
+    row, theta = certificate["3"], policy.init(jax.random.key(0))
+    psi = np.asarray(jax.jacrev(policy)(theta)) / CONTINUING.behavior[..., None]
+    largest = np.linalg.norm(psi, axis=-1).max()
+    assert row.verdict == "cannot be decided"
+    assert row.figure.startswith(f"checked at this theta: max |psi| = {largest:.4g};")
+    assert "no constant serves every theta of a network" in row.figure
+    assert certificate["4c"].verdict == "holds"  # it takes every action
+    assert theorem_3(certificate).missing == ("3",)
+    assert certificate.start is not None
+    assert certificate.end is None
+    assert "linear softmax only; give theta_end" in certificate.end_note
+    other = np.random.default_rng(0).normal(size=policy.num_parameters)
+    certificate = certify(CONTINUING, policy, theta=other, theta_end=other, ridge=1e-3)
+    assert certificate.start == certificate.end
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        (NetworkSoftmax(np.ones((4, 2)), 2), r"target: got a policy of \(4, 2\) states"),
+        (over_states(np.ones((3, 2)), 3), r"target: got a policy of \(3, 3\) states"),
+    ],
+)
+def test_a_policy_of_another_problem_is_refused(target, message):
+    with pytest.raises(ValueError, match=message):
+        certify(CONTINUING, target)
+
+
+# The bias at both ends
+
+
+def norms(policy, theta, ridge, problem=CONTINUING):
+    gradient = oracle.policy_gradient(problem, policy, theta)
+    bias = oracle.bias(problem, policy, theta, ridge)
+    return np.linalg.norm(gradient), np.linalg.norm(bias)
+
+
+def test_the_start_is_what_the_oracle_says_and_the_end_where_the_mean_field_leads():
+    """COF-PAC climbs with a small ridge; with a large one it descends, and rests at |b|."""
+    for ridge, objective in ((1e-3, 9.25), (0.1, 4.402)):
+        certificate = certify(CONTINUING, ALIASED, ridge=ridge, theta=NINE_TO_ONE)
+        start, end = certificate.start, certificate.end
+        assert start is not None
+        assert end is not None
+        found = start.gradient_norm, start.bias_norm
+        np.testing.assert_allclose(found, norms(ALIASED, NINE_TO_ONE, ridge), rtol=1e-12)
+        assert abs(start.objective - 7.5975) < 1e-12
+        far = follow(CONTINUING, ALIASED, NINE_TO_ONE, "cof-pac", 1e6, ridge)[0]
+        expected = oracle.objective(CONTINUING, oracle.probabilities(ALIASED, far))
+        assert abs(end.objective - expected) < 1e-4
+        assert abs(end.objective - objective) < 1e-3
+        assert certificate.reached
+        assert certificate.end_note == "where the mean field of COF-PAC leads"
+    assert abs(end.gradient_norm - end.bias_norm) < 1e-9 < end.gradient_norm
+
+
+def test_the_end_may_be_given():
+    last = np.array([0.3, -0.2, 0.5, 0.1])
+    certificate = certify(CONTINUING, cof_pac(), theta_end=last)
+    assert certificate.end is not None
+    assert certificate.end_note == "at theta_end"
+    found = certificate.end.gradient_norm, certificate.end.bias_norm
+    np.testing.assert_allclose(found, norms(ALIASED, last, 1e-3), rtol=1e-12)
+    assert found[0] > 1.1 * found[1]
+    assert certificate.reached is False
+    assert certificate.covered  # a figure, not an assumption
+    near = certify(CONTINUING, ALIASED, ridge=0.1, theta_end=np.zeros(4))
+    assert near.end is not None
+    assert near.end.gradient_norm < near.end.bias_norm
+    assert near.reached
+
+
+@pytest.mark.parametrize(("excess", "reached"), [(-1.0, True), (1.9e-4, True), (2.1e-4, False)])
+def test_rounding_is_measured_by_the_first_gradient(excess, reached):
+    start, end = Bias(0.0, 2.0, 0.0), Bias(0.0, 1.0 + excess, 1.0)
+    certificate = Certificate((), (), None, "", start, end)
+    assert certificate.reached is reached
+    assert dataclasses.replace(certificate, end=None).reached is None
+
+
+def test_the_end_does_not_depend_on_the_unit_of_reward():
+    found = []
+    for unit in (1.0, 1e-6, 1e6):
+        mdp = dataclasses.replace(CONTINUING.mdp, reward=unit * np.asarray(CONTINUING.mdp.reward))
+        problem = dataclasses.replace(CONTINUING, mdp=mdp)
+        certificate = certify(problem, ALIASED, ridge=1e-3, theta=NINE_TO_ONE)
+        assert certificate.end is not None
+        assert certificate.reached
+        found.append(certificate.end.objective / unit)
+    np.testing.assert_allclose(found, found[0], rtol=1e-5)
+
+
+def test_without_rewards_an_actor_rests_where_it_starts():
+    mdp = dataclasses.replace(CONTINUING.mdp, reward=0.0)
+    certificate = certify(dataclasses.replace(CONTINUING, mdp=mdp), ALIASED, ridge=1e-3)
+    assert certificate.start == certificate.end == Bias(0.0, 0.0, 0.0)
+    assert certificate.reached
+
+
+def test_the_parameters_may_be_a_tree():
+    def policy(theta):
+        return jax.nn.softmax(theta["state"][:, None] * theta["action"][None, :], axis=1)
+
+    theta = {"state": np.array([0.3, -0.2, 0.5]), "action": np.array([1.0, -1.0])}
+    certificate = certify(CONTINUING, policy, ridge=1e-3, theta=theta)
+    gradient = oracle.policy_gradient(CONTINUING, policy, theta)
+    expected = np.linalg.norm(np.concatenate([gradient["state"], gradient["action"]]))
+    assert certificate.start is not None
+    np.testing.assert_allclose(certificate.start.gradient_norm, expected, rtol=1e-12)
+    assert certificate.end is None
+    given = certify(CONTINUING, policy, ridge=1e-3, theta=theta, theta_end=theta)
+    assert given.end == certificate.start
+
+
+def test_a_large_problem_says_that_its_mean_field_is_not_followed(monkeypatch):
+    """The size of the matrices decides: s a l (s + l), here 3 2 6 (3 + 6)."""
+    monkeypatch.setattr(_ends, "WORK", 324)
+    assert certify(CONTINUING, ALIASED, ridge=1e-3).end is not None
+    monkeypatch.setattr(_ends, "WORK", 323)
+    certificate = certify(CONTINUING, ALIASED, ridge=1e-3)
+    assert certificate.start is not None
+    assert certificate.end is None
+    assert "s a l (s + l) <= 323, which is 324 here; give theta_end" in certificate.end_note
+    assert certify(CONTINUING, ALIASED, ridge=1e-3, theta_end=NINE_TO_ONE).end is not None
+
+
+@pytest.mark.parametrize("ridge", [None, 0.0])
+def test_the_bias_needs_a_positive_ridge(ridge):
+    certificate = certify(CONTINUING, ALIASED, ridge=ridge)
+    assert (certificate.start, certificate.end, certificate.reached) == (None, None, None)
+    assert "one positive ridge" in certificate.end_note
+
+
+def test_a_fixed_target_has_no_ends(capsys):
+    certificate = certify(CONTINUING, ridge=1e-3)
+    assert (certificate.start, certificate.end, certificate.end_note) == (None, None, "")
+    _show.show_certificate("", certificate)
+    out = capsys.readouterr().out
+    assert "grad J| =" not in out
+    assert "b(theta)" not in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"theta_end": NINE_TO_ONE}, "theta_end: a fixed target has no parameters"),
+        (
+            {"target": ALIASED, "theta_end": np.zeros(3)},
+            r"theta_end: got shape \(3,\); \(4,\) \(parameters\) is required",
+        ),
+        ({"target": ALIASED, "theta_end": np.full(4, np.nan)}, "theta_end: entry"),
+        ({"target": ALIASED, "theta": np.full(4, np.inf)}, "theta: entry"),
+        ({"target": ALIASED, "damping": (10.0, -1.0)}, "damping: got -1"),
+        ({"target": ALIASED, "ridge": (1.0, -1.0)}, "ridge: got -1"),
+    ],
+)
+def test_wrong_arguments_of_an_actor_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        certify(CONTINUING, **arguments)
+
+
+def test_the_printed_ends_are_those_of_the_certificate(capsys):
+    certificate = certify(CONTINUING, ALIASED, ridge=1e-3, theta=NINE_TO_ONE)
+    n = _show.number
+
+    def printed(certificate):
+        _show.show_certificate("", certificate)
+        return " ".join(capsys.readouterr().out.split())
+
+    def words(bias):
+        norms = f"|grad J| = {n(bias.gradient_norm)} and |b| = {n(bias.bias_norm)}"
+        return f"{norms}, with J = {n(bias.objective)}"
+
+    out = printed(certificate)
+    assert f"at the start {words(certificate.start)} where the mean field of COF-PAC leads " in out
+    assert f"leads {words(certificate.end)}: in {{|grad J| <= |b|}} up to 0.0001 of" in out
+    last = certify(CONTINUING, ALIASED, ridge=1e-3, theta_end=NINE_TO_ONE)
+    assert f"at theta_end {words(last.end)}: not in {{|grad J| <= |b|}}" in printed(last)
+    assert "b(theta): it is that of gem and gq2" in printed(certify(CONTINUING, ALIASED))

@@ -7,6 +7,7 @@ from ._types import Learner as Learner
 from ._types import Sample as Sample
 from ._types import Transition as Transition
 from .agents import Softmax as Softmax
+from .certify import Bias as Bias
 from .certify import Certificate as Certificate
 from .certify import certify as certify
 from .certify import Row as Row

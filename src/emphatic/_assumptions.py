@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from . import _markov, _quantifiers, oracle
-from .agents.policies import Softmax
+from .agents.policies import Policy, Softmax
 from .mdp import Problem
 from .oracle.gradient import as_float64, projection_errors
 from .oracle.systems import (
@@ -136,7 +136,6 @@ def _definiteness(C) -> tuple[float, int | None, int]:
 
 def policy_parameters(problem: Problem, policy, theta) -> Row:
     source, statement = "Assumption 3", "psi and its gradient are bounded and Lipschitz in theta"
-    lowest = problem.behavior.min()
     if policy is None:
         return Row(
             "3",
@@ -146,17 +145,17 @@ def policy_parameters(problem: Problem, policy, theta) -> Row:
             "the target is fixed: there is no theta",
             "give a policy as target: a Softmax, or a function of theta",
         )
-    if isinstance(policy, Softmax):
-        if lowest == 0:
-            return Row(
-                "3",
-                source,
-                statement,
-                FAILS,
-                "psi = grad pi / mu is unbounded where mu = 0",
-                "let the behaviour take every action with positive probability",
-            )
-        bound = policy.bound(problem.behavior)
+    bound = policy.bound(problem.behavior) if isinstance(policy, Policy) else None
+    if bound == np.inf:
+        return Row(
+            "3",
+            source,
+            statement,
+            FAILS,
+            "psi = grad pi / mu is unbounded where mu = 0",
+            "let the behaviour take every action with positive probability",
+        )
+    if bound is not None:
         return Row(
             "3", source, statement, HOLDS, f"linear softmax: C_0 = {bound:.4g} for every theta"
         )
@@ -167,14 +166,11 @@ def policy_parameters(problem: Problem, policy, theta) -> Row:
     )
     with np.errstate(divide="ignore", invalid="ignore"):
         largest = np.nanmax(np.linalg.norm(flat, axis=1) / problem.behavior.ravel())
-    return Row(
-        "3",
-        source,
-        statement,
-        OPEN if np.isfinite(largest) else FAILS,
-        f"checked at this theta: max |psi| = {largest:.4g}",
-        "a linear softmax policy decides it",
-    )
+    figure = f"checked at this theta: max |psi| = {largest:.4g}"
+    if isinstance(policy, Policy):
+        figure += "; no constant serves every theta of a network"
+    verdict = OPEN if np.isfinite(largest) else FAILS
+    return Row("3", source, statement, verdict, figure, "a linear softmax policy decides it")
 
 
 def closeness(problem: Problem, target: np.ndarray, policy) -> list[Row]:
@@ -197,7 +193,7 @@ def closeness(problem: Problem, target: np.ndarray, policy) -> list[Row]:
         name = key[3:]
         source, statement = f"Assumption 4({key[1]})", f"{name} is {words}"
         if name not in families:
-            rows.append(Row(key, source, statement, OPEN, unknown, "use fewer features"))
+            rows.append(Row(key, source, statement, OPEN, unknown))
             continue
         family = families[name]
         here, figure = family.holds_here(test), measure(family.here[0])
@@ -234,7 +230,7 @@ def _singular_value(matrix: np.ndarray) -> str:
 
 def _target_chain(problem: Problem, target: np.ndarray, policy) -> Row:
     source, statement = "Assumption 4(c)", "the target's chain is ergodic"
-    if isinstance(policy, Softmax):
+    if isinstance(policy, Policy):
         figure = "a softmax takes every action: irreducible for every theta"
         return Row("4c", source, statement, HOLDS, figure)
     chain = problem.mdp.chain(target)
@@ -250,16 +246,21 @@ def _target_chain(problem: Problem, target: np.ndarray, policy) -> Row:
     )
 
 
-def mean_fields(problem: Problem, target: np.ndarray, ridge: float | None) -> list[Row]:
+def mean_fields(problem: Problem, target: np.ndarray, ridges: tuple) -> list[Row]:
     """Assumption 5(6) of the appendix: the symmetric part of the mean matrix, and its spectrum."""
     rows = []
-    for key, name, make in (("5.G", "GEM", oracle.gem_system), ("5.G~", "GQ2", oracle.gq2_system)):
+    critics = (("5.G", "GEM", oracle.gem_system), ("5.G~", "GQ2", oracle.gq2_system))
+    for (key, name, make), ridge in zip(critics, ridges, strict=True):
         source = "Assumption 5(6)"
         statement = f"{name}'s mean matrix is uniformly positive definite"
-        if ridge is None:
-            rows.append(Row(key, source, statement, OPEN, "not given", "give ridge"))
+        if ridge is None or callable(ridge):
+            rows.append(Row(key, source, statement, OPEN, "not given", "give ridge, a number"))
             continue
-        system: LinearSystem = make(problem, target, ridge)
+        try:
+            system: LinearSystem = make(problem, target, ridge)
+        except ValueError as error:
+            rows.append(Row(key, source, statement, OPEN, str(error)))
+            continue
         size = len(system.vector) // 2
         smallest, rank, _ = _definiteness(system.matrix[:size, :size])
         definite = rank == size and ridge > 0
@@ -277,9 +278,9 @@ def expressed(problem: Problem, target: np.ndarray) -> list[Row]:
     try:
         emphasis_error, value_error = projection_errors(problem, target)
     except ValueError as error:
-        why = (OPEN, str(error), "drop the features that depend on others")
+        words = "the features express {}_pi"
         return [
-            Row(f"span.{key}", "Section 5", f"the features express {key}_pi", *why) for key in "mq"
+            Row(f"span.{key}", "Section 5", words.format(key), OPEN, str(error)) for key in "mq"
         ]
     d, m = problem.stationary, oracle.emphasis(problem, target)
     q = oracle.action_values(problem, target)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ._ends import CLOSE
 from ._json import as_json as as_json
 from .certify import Certificate
 from .mdp import Problem
@@ -180,9 +181,26 @@ def show_certificate(title: str, certificate: Certificate) -> None:
                 f"{number(cost.largest_value_ridge)}, gradient "
                 f"{number(cost.largest_gradient_ridge)})"
             )
+    for words in _of_ends(certificate):
+        out.print(escape(words), soft_wrap=not out.is_terminal)
     covering = [t.name for t in certificate.theorems if t.covers and t.converges]
     verdict = f"covered by {', '.join(covering)}" if covering else escape(certificate.advice)
     out.print(f"[bold]verdict[/bold]: {verdict}", soft_wrap=not out.is_terminal)
+
+
+def _of_ends(certificate: Certificate) -> list[str]:
+    """The bias at both ends of a policy that changes, a line for each."""
+    start, end, note = certificate.start, certificate.end, certificate.end_note
+    lines = []
+    for where, bias in (("at the start", start), (note, end)):
+        if bias is not None:
+            norms = f"{number(bias.gradient_norm)} and |b| = {number(bias.bias_norm)}"
+            lines.append(f"{where} |grad J| = {norms}, with J = {number(bias.objective)}")
+    if end is None:
+        return [*lines, f"b(theta): {note}"] if note else lines
+    inside = "in" if certificate.reached else "not in"
+    lines[-1] += f": {inside} {{|grad J| <= |b|}} up to {CLOSE:g} of |grad J| at the start"
+    return lines
 
 
 def require_picture(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -171,7 +172,7 @@ class NetworkSoftmax:
 
     def __call__(self, theta):
         theta = _sized(theta, self.num_parameters)
-        return jax.nn.softmax(self.preferences(theta, np.arange(len(self.x))), axis=1)
+        return _of_network(self, theta)
 
     def init(self, key: Any) -> Any:
         r"""Hidden weights of variance 1 over their inputs; biases and the last layer 0: uniform."""
@@ -192,6 +193,11 @@ class NetworkSoftmax:
 
     def bound(self, behavior: np.ndarray) -> None:
         r"""No constant of Assumption 3 serves every $\theta$."""
+
+
+@partial(jax.jit, static_argnames="policy")  # compiled at once, not operation by operation
+def _of_network(policy: NetworkSoftmax, theta: Any) -> Any:
+    return jax.nn.softmax(policy.preferences(theta, np.arange(len(policy.x))), axis=1)
 
 
 Policy = Softmax | NetworkSoftmax

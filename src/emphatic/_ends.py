@@ -1,0 +1,75 @@
+r"""The bias $b(\theta)$ of COF-PAC where an actor starts and where it ends."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from . import oracle
+from .agents.exact import follow
+from .agents.policies import Softmax
+from .mdp import Problem
+from .oracle.gradient import critics
+
+WORK = 3e5  # entries that one look at the mean field may touch: a second or two for all
+FAR = 1e7  # how long it is followed, in units of 1/|d m q|
+CLOSE = 1e-4  # of the gradient at the start: less is left when the mean field has come so far
+
+
+@dataclass(frozen=True)
+class Bias:
+    r"""What Theorem 3 compares, at one $\theta$."""
+
+    objective: float
+    """$J(\\theta)$."""
+    gradient_norm: float
+    """$\\|\\nabla J(\\theta)\\|$."""
+    bias_norm: float
+    """$\\|b(\\theta)\\|$."""
+
+
+def ends(
+    problem: Problem, policy: Any, theta: Any, theta_end: Any, ridge: Any
+) -> tuple[Bias | None, Bias | None, str]:
+    """The bias at the start and at the end, and where the end is or why it is not known."""
+    if not ridge:
+        return None, None, "it is that of gem and gq2 with one positive ridge, which was not given"
+    start, where = None, "at theta_end"
+    try:
+        start = _bias(problem, policy, theta, ridge)
+        if theta_end is None:
+            where = "where the mean field of COF-PAC leads"
+            theta_end = _followed(problem, policy, theta, ridge)
+        return start, _bias(problem, policy, theta_end, ridge), where
+    except ValueError as error:
+        return start, None, str(error)
+
+
+def _bias(problem: Problem, policy: Any, theta: Any, ridge: float) -> Bias:
+    return Bias(
+        oracle.objective(problem, oracle.probabilities(policy, theta)),
+        _norm(oracle.policy_gradient(problem, policy, theta)),
+        _norm(oracle.bias(problem, policy, theta, ridge)),
+    )
+
+
+def _norm(tree: Any) -> float:
+    return float(np.sqrt(sum((leaf**2).sum() for leaf in jax.tree.leaves(tree))))
+
+
+def _followed(problem: Problem, policy: Any, theta: Any, ridge: float) -> np.ndarray:
+    if not isinstance(policy, Softmax):
+        raise ValueError("the mean field is followed for a linear softmax only; give theta_end")
+    size = problem.xa_rows.shape[1]
+    work = problem.behavior.size * size * (len(problem.behavior) + size)
+    if work > WORK:
+        raise ValueError(
+            f"the mean field is followed where s a l (s + l) <= {WORK:g}, which is {work:g} here; "
+            "give theta_end"
+        )
+    m, q = critics(problem, oracle.probabilities(policy, theta), ridge)
+    scale = _norm((problem.stationary * m)[:, None] * q)
+    if scale == 0.0:
+        return theta
+    return follow(problem, policy, theta, "cof-pac", FAR / scale, ridge)[0]
