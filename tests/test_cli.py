@@ -15,7 +15,9 @@ import pytest
 import xarray
 
 from emphatic import cli, experiment, MDP, oracle, Problem, problems, Softmax
+from emphatic.agents import NetworkSoftmax, over_states
 from emphatic.figures import policy_evaluation
+from emphatic.problems.counterexample import ACTOR_FEATURES
 
 
 def run(capsys, *arguments: str) -> tuple[int, str, str]:
@@ -260,6 +262,150 @@ def test_certify_reads_theta(capsys, tmp_path):
     assert "at this theta" in out
 
 
+@pytest.fixture
+def figure(tmp_path):
+    """Options of the figure's agent: what its actor sees, where it starts, and its damping."""
+    (tmp_path / "features.csv").write_text("1,0\n0,1\n0,1\n")
+    np.save(tmp_path / "theta.npy", np.log([9.0, 9.0, 1.0, 1.0]))
+    files = ["--actor-features", str(tmp_path / "features.csv")]
+    files += ["--theta", str(tmp_path / "theta.npy")]
+    return ["--policy", "softmax", *files, "--damping", "100"]
+
+
+SCHEDULES = ["--step-size", "0.1/(1+t/1e4)^0.6", "--actor-step-size", "4e-4/(1+t/1e4)^0.9"]
+
+
+@pytest.mark.parametrize("ridge", ["1e-3", "1e-5"])
+def test_certify_accepts_the_figures_agent(capsys, figure, ridge):
+    arguments = ["certify", "counterexample", "--continuing", *figure, *SCHEDULES]
+    status, out, _ = run(capsys, *arguments, "--ridge", ridge, "--json")
+    found = json.loads(out)
+    assert status == 0
+    assert "COF-PAC visits every neighbourhood" in found["advice"]
+    assert found["covered"] is found["reached"] is True
+    problem, policy = problems.counterexample(continuing=True), over_states(ACTOR_FEATURES, 2)
+    theta = np.log([9.0, 9.0, 1.0, 1.0])
+    bias = np.linalg.norm(oracle.bias(problem, policy, theta, float(ridge)))
+    np.testing.assert_allclose(found["start"]["bias_norm"], bias)
+    np.testing.assert_allclose(found["end"]["objective"], 9.25, atol=1e-4)
+    assert found["end_note"] == "where the mean field of COF-PAC leads"
+
+
+def test_certify_accepts_the_figures_agent_on_baird(capsys):
+    arguments = ["certify", "baird", "--features", "aliased", "--policy", "tabular", *SCHEDULES]
+    status, out, _ = run(capsys, *arguments, "--ridge", "1e-3", "--damping", "100")
+    assert status == 0
+    assert "covered by Theorem 1, Theorem 2, Theorem 3" in out
+    assert "linear softmax: C_0 = 3.5 for every theta" in out  # one parameter for each (s, a)
+    assert ": in {|grad J| <= |b|}" in out
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (["--ridge", "0"], "with eta = 0 and a changing policy convergence is an open problem"),
+        (["--actor-step-size", "4e-4/(1+t/1e4)^0.6"], "powers 0.6 <= 0.6: no d will do"),
+        (["--step-size", "0.1", "--actor-step-size", "4e-4"], "no theorem here covers a constant"),
+        (["--damping", "inf"], "Gamma = 1: (2) Gamma(d)|d| is unbounded"),
+        (["--no-continuing"], "outside the paper's statement"),
+    ],
+)
+def test_certify_rejects_what_theorem_3_does_not_cover_and_says_why(capsys, figure, change, says):
+    arguments = ["certify", "counterexample", "--continuing", *figure, *SCHEDULES]
+    status, out, _ = run(capsys, *arguments, "--ridge", "1e-3", *change)
+    assert status == 1
+    assert says in " ".join(out.split())
+    assert "does not Theorem 3" in out
+    assert "no theorem covers this set-up" in out
+
+
+def test_certify_rejects_a_behaviour_with_a_zero(capsys, figure, tmp_path):
+    mu = np.array([[0.25, 0.75], [1.0, 0.0], [0.25, 0.75]])
+    problem = problems.counterexample(continuing=True)
+    problem = dataclasses.replace(problem, behavior=mu, target=None)
+    problems.save(problem, tmp_path / "zero.npz")
+    for name, actor in (
+        (str(tmp_path / "zero.npz"), figure),
+        ("collision", ["--policy", "tabular"]),
+    ):
+        status, out, err = run(capsys, "certify", name, *actor, *SCHEDULES, "--ridge", "1e-3")
+        assert (status, err) == (1, "")
+        words = " ".join(out.split())
+        assert "smallest mu(a|s) = 0 (state " in words
+        assert "let the behaviour take every action with positive probability" in words
+        assert "no theorem covers this set-up" in words
+
+
+def test_certify_of_a_network(capsys, figure, tmp_path):
+    """On the state features of the problem, or on those of the actor."""
+    arguments = ["certify", "counterexample", "--continuing", "--policy", "network", "--json"]
+    arguments += ["--ridge", "1e-3"]
+    x = problems.counterexample().x
+    for features, given in ((x, []), (ACTOR_FEATURES, figure[2:4])):
+        policy = NetworkSoftmax(features, 2)
+        np.save(tmp_path / "last.npy", np.ones(policy.num_parameters))
+        end = ["--theta-end", str(tmp_path / "last.npy")]
+        status, out, _ = run(capsys, *arguments, *given, *end)
+        found = json.loads(out)
+        assert status == 1
+        rows = {row["key"]: row for row in found["rows"]}
+        assert rows["3"]["verdict"] == "cannot be decided"
+        assert "no constant serves every theta" in rows["3"]["figure"]
+        assert found["end_note"] == "at theta_end"
+        problem = problems.counterexample(continuing=True)
+        bias = oracle.bias(problem, policy, np.ones(policy.num_parameters), 1e-3)
+        np.testing.assert_allclose(found["end"]["bias_norm"], np.linalg.norm(bias))
+
+
+def test_one_column_and_one_number_are_read_as_what_they_stand_for(capsys, tmp_path):
+    """A feature for each state, a parameter for each action, a probability for each state."""
+    (tmp_path / "x.txt").write_text("1\n2\n3\n")
+    (tmp_path / "theta.txt").write_text("0.5 -0.5")
+    arguments = ["certify", "counterexample", "--policy", "softmax"]
+    files = ["--actor-features", str(tmp_path / "x.txt"), "--theta", str(tmp_path / "theta.txt")]
+    assert run(capsys, *arguments, *files)[0] == 1
+    (tmp_path / "theta.txt").write_text("0.5")
+    one = Problem(MDP(np.ones((1, 1, 1)), 1.0, 0.9), np.ones((1, 1)), 1.0, np.ones((1, 1)))
+    problems.save(one, tmp_path / "one.npz")
+    arguments = ["certify", str(tmp_path / "one.npz"), "--policy", "softmax", *files[2:]]
+    assert run(capsys, *arguments)[0] == 1
+    (tmp_path / "target.txt").write_text("1")
+    arguments = ["certify", str(tmp_path / "one.npz"), "--target", str(tmp_path / "target.txt")]
+    assert run(capsys, *arguments)[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        ("1 0\n0 1", "actor_features: got shape (2, 2); (3, k) is required"),
+        ("1 0\n0 1\n0 nan", "actor_features: entry (2, 1) is nan"),
+        ("", "actor_features: got shape"),
+        ("one two", "cannot be read"),
+    ],
+)
+def test_features_of_an_actor_that_do_not_fit_are_one_line(capsys, tmp_path, features, message):
+    path = tmp_path / "x.txt"
+    path.write_text(features)
+    for policy in ("softmax", "network"):
+        arguments = ("--policy", policy, "--actor-features", str(path))
+        status, out, err = run(capsys, "certify", "counterexample", *arguments)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert message in err
+    np.save(tmp_path / "flat.npy", np.ones(3))
+    arguments = ("--policy", "softmax", "--actor-features", str(tmp_path / "flat.npy"))
+    assert (
+        "actor_features: got shape (3,)" in run(capsys, "certify", "counterexample", *arguments)[2]
+    )
+
+
+def test_parameters_at_the_end_must_fit_too(capsys, tmp_path):
+    np.save(tmp_path / "last.npy", np.zeros(3))
+    arguments = ("--policy", "tabular", "--theta-end", str(tmp_path / "last.npy"))
+    status, _, err = run(capsys, "certify", "counterexample", *arguments)
+    assert (status, err.count("\n")) == (2, 1)
+    assert "theta_end: got shape (3,); (6,) (parameters) is required" in err
+
+
 # Errors: one line, exit status 2, no traceback
 
 
@@ -298,7 +444,22 @@ def test_certify_reads_theta(capsys, tmp_path):
         ("certify baird --step-size fast", "step size: got 'fast'"),
         ("certify baird --ridge -1", "ridge: got -1"),
         ("certify baird --policy softmax --target uniform", "a softmax policy has none"),
-        ("certify baird --theta theta.npy", "a fixed target has none"),
+        ("certify baird --policy tabular --target uniform", "a tabular policy has none"),
+        ("certify baird --policy network --target uniform", "a network policy has none"),
+        ("certify baird --policy linear", "invalid choice 'linear'"),
+        ("certify baird --theta theta.npy", "theta: a fixed target has no actor"),
+        ("certify baird --theta-end theta.npy", "theta_end: a fixed target has no actor"),
+        ("certify baird --actor-features x.npy", "actor_features: a fixed target has no actor"),
+        (
+            "certify baird --policy tabular --actor-features x.npy",
+            "actor_features: a tabular policy has none",
+        ),
+        (
+            "certify baird --policy softmax --actor-features x.npy",
+            "actor_features: x.npy cannot be",
+        ),
+        ("certify baird --policy softmax --theta-end x.npy", "theta_end: x.npy cannot be read"),
+        ("certify baird --policy softmax --damping -1", "damping: got -1"),
         ("export baird --out nowhere/at/all.npz", "nowhere/at/all.npz cannot be written"),
         ("reproduce", "figure: not given; `emphatic reproduce FIGURE` needs one of emphasis, eval"),
         ("reproduce --runs 3", "figure: not given"),

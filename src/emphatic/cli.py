@@ -67,14 +67,22 @@ class Solve(Target):
 class Certify(Target):
     """Checks the paper's assumptions, and says which theorem covers the set-up."""
 
-    policy: Literal["fixed", "softmax"] = "fixed"
-    """A fixed target, or the linear softmax on the state-action features that an actor changes."""
+    policy: Literal["fixed", "softmax", "tabular", "network"] = "fixed"
+    """A fixed target, or what an actor changes: a softmax that is linear in the state-action
+    features or in --actor-features, a softmax with a parameter for each state and action, or the
+    softmax of a network with 16 hidden units on the state features or on --actor-features."""
+    actor_features: Path | None = None
+    """A file (.npy, .csv or text) with the state features of the actor, one row per state."""
     theta: Path | None = None
-    """Where to check a softmax: a file with its parameters; by default 0."""
+    """A file with the actor's first parameters, where the assumptions are checked; by default 0,
+    the uniform policy, or random hidden weights of a network."""
+    theta_end: Path | None = None
+    """A file with its last parameters, to compare |grad J| and |b| there; by default where the mean
+    field of COF-PAC leads a softmax on a small problem."""
     ridge: float | None = None
-    """The ridge eta."""
+    """The ridge eta of both critics."""
     step_size: str | None = None
-    """The critics' step sizes: 0.1 is constant, 0.1/t^0.7 decays."""
+    """The critics' step sizes: 0.1 is constant; 0.1/t^0.7 and 0.1/(1+t/1e4)^0.7 decay."""
     actor_step_size: str | None = None
     """The actor's step sizes, written likewise."""
     damping: float | None = None
@@ -199,8 +207,8 @@ def _solve(arguments: list[str]) -> int:
 
 def _certify(arguments: list[str]) -> int:
     problem, options, title = _parse("certify", Certify, arguments)
+    _require_actor(options)
     from . import _show, schedules
-    from .agents import Softmax
     from .certify import certify
 
     def schedule(name):
@@ -210,34 +218,61 @@ def _certify(arguments: list[str]) -> int:
         except ValueError as error:
             raise ValueError(f"--{name.replace('_', '-')}: {error}") from None
 
-    target, theta = _target(problem, options.target), None
-    if options.policy == "softmax":
-        if options.target is not None:
-            raise ValueError("target: a softmax policy has none; give --theta, or --policy fixed")
-        target = Softmax(problem.dense_features[1])
-        theta = None if options.theta is None else _array("theta", options.theta)
-    elif options.theta is not None:
-        raise ValueError("theta: a fixed target has none; give --policy softmax")
-    else:
-        for name in ("actor_step_size", "damping"):
-            if getattr(options, name) is not None:
-                raise ValueError(f"{name}: a fixed target has no actor; give --policy softmax")
+    theta, theta_end = (
+        None if path is None else _array(name, path, 1)
+        for name, path in (("theta", options.theta), ("theta_end", options.theta_end))
+    )
+    fixed = options.policy == "fixed"
     certificate = certify(
         problem,
-        target,
+        _target(problem, options.target) if fixed else _policy(problem, options),
         ridge=options.ridge,
         step_size=schedule("step_size"),
         actor_step_size=schedule("actor_step_size"),
         damping=options.damping,
         theta=theta,
         tolerance=options.tolerance,
+        theta_end=theta_end,
     )
     if options.json:
-        verdict = {"covered": certificate.covered, "advice": certificate.advice}
+        verdict = {name: getattr(certificate, name) for name in ("covered", "advice", "reached")}
         print(_show.as_json({"problem": title, **verdict, **vars(certificate)}))
     else:
         _show.show_certificate(title, certificate)
     return 0 if certificate.covered else 1
+
+
+def _require_actor(options: Certify) -> None:
+    """A `ValueError` if an option is of no use for the policy."""
+    kind, given = options.policy, {key for key, value in vars(options).items() if value is not None}
+    if kind == "fixed":
+        for name in ("actor_features", "theta", "theta_end", "actor_step_size", "damping"):
+            if name in given:
+                raise ValueError(f"{name}: a fixed target has no actor; give --policy softmax")
+    elif "target" in given:
+        raise ValueError(f"target: a {kind} policy has none; give --theta, or --policy fixed")
+    elif kind == "tabular" and "actor_features" in given:
+        raise ValueError("actor_features: a tabular policy has none; give --policy softmax")
+
+
+def _policy(problem, options: Certify):
+    """The policy that an actor changes."""
+    from . import _checks as checks
+    from .agents import linear, NetworkSoftmax, over_states, tabular
+
+    states, actions = problem.behavior.shape
+    x = None
+    if options.actor_features is not None:
+        x = checks.finite("actor_features", _array("actor_features", options.actor_features, 2))
+        if x.ndim != 2 or len(x) != states:
+            raise ValueError(
+                f"actor_features: got shape {x.shape}; ({states}, k) is required, a row per state"
+            )
+    if options.policy == "network":
+        return NetworkSoftmax(problem.dense_features[0] if x is None else x, actions)
+    if options.policy == "tabular":
+        return tabular(problem)
+    return linear(problem) if x is None else over_states(x, actions)
 
 
 def _export(arguments: list[str]) -> int:
@@ -280,15 +315,17 @@ def _target(problem, name: str | None):
         return np.full_like(problem.behavior, 1.0 / problem.behavior.shape[1])
     if not Path(name).exists():
         raise unknown("target", name, ("uniform", "behavior", "a file that exists"))
-    return _array("target", Path(name))
+    return _array("target", Path(name), 2)
 
 
-def _array(name: str, path: Path) -> np.ndarray:
+def _array(name: str, path: Path, axes: Literal[1, 2]) -> np.ndarray:
+    """What a file holds; a text of one row or column has as many axes as are asked for."""
     try:
         if path.suffix == ".npy":
             return np.load(path, allow_pickle=False)
         with warnings.catch_warnings(action="ignore"):  # an empty file has a wrong shape, too
-            return np.loadtxt(path, delimiter="," if path.suffix == ".csv" else None)
+            comma = "," if path.suffix == ".csv" else None
+            return np.loadtxt(path, delimiter=comma, ndmin=axes)
     except (OSError, ValueError, EOFError) as error:
         raise ValueError(f"{name}: {path} cannot be read: {error}") from None
 
