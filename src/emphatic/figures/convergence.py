@@ -33,7 +33,6 @@ SMALL = 0.05  # of the first gradient's norm: what counts as 0
 CLEAR = 0.01  # of what the exact gradient gains: what counts as more
 FOREVER = 1e6  # the time after which a mean field is where it leads
 STILL = 1e-12  # of the largest eigenvalue: what counts as 0
-DAMPING = 100.0
 
 _RUN = {f"{each.problem}-{each.features}": each for each in SETTINGS}
 _RUN |= {f"longer-{LONGER.problem}-{LONGER.features}": LONGER}
@@ -90,15 +89,9 @@ def conditioning(setting: Setting, ridge: float) -> dict[str, float]:
 @cache
 def covered_by_theorem_3(setting: Setting, ridge: float) -> tuple[bool, list[str]]:
     """Whether Theorem 3 covers a setting, and otherwise the assumptions that fail."""
-    certificate = certify(
-        setting.build(),
-        setting.policy,
-        ridge=ridge,
-        step_size=setting.critics,
-        actor_step_size=setting.actor,
-        damping=DAMPING,
-        theta=setting.start,
-    )
+    problem = setting.build()
+    agent = setting.agent(problem, "cof-pac", ridge)
+    certificate = certify(problem, agent, theta_end=setting.start)  # the ends are in the rows
     (theorem,) = (each for each in certificate.theorems if each.name == "Theorem 3")
     return theorem.covers, [certificate[key].statement for key in theorem.missing]
 
