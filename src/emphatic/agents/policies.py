@@ -56,7 +56,7 @@ class Softmax:
 
     def at(self, theta: Any, state: Any) -> Any:
         r"""$\pi_\theta(\cdot|s)$."""
-        return jax.nn.softmax(jnp.asarray(self.features, theta.dtype)[state] @ theta)
+        return _softmax(jnp.asarray(self.features, theta.dtype)[state] @ theta)
 
     def score(self, theta: Any, state: Any, action: Any) -> Any:
         r"""$\nabla\log\pi_\theta(a|s) = \phi(s,a) - \sum_b\pi_\theta(b|s)\phi(s,b)$."""
@@ -202,6 +202,15 @@ def _of_network(policy: NetworkSoftmax, theta: Any) -> Any:
 
 Policy = Softmax | NetworkSoftmax
 """What an actor can change."""
+
+
+def _softmax(h: Any) -> Any:
+    r"""$e^{h_a}/\sum_be^{h_b}$; of two, with $e^{-|h_0 - h_1|}$ as the only exponential."""
+    if len(h) != 2:
+        return jax.nn.softmax(h)
+    less = jnp.exp(-jnp.abs(h[0] - h[1]))
+    more = 1.0 / (1.0 + less)
+    return jnp.where(h < h[::-1], less * more, more)
 
 
 def _sized(theta: Any, size: int) -> Any:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .llvm import Function, I32, I64, Vector, vector_bytes
-from .lower import evaluate, FusionError, inputs, Lane, Lowering, Table, Uniform
+from .lower import evaluate, FusionError, identity, inputs, Lane, Lowering, Table, Uniform
 from .order import give, Notes, ordered, STATE
 from .stream import Stream
 from .sweep import Sweep, TABLE_BYTES
@@ -167,20 +167,24 @@ class Program:
             if leaf.dtype != sweep.dtype:
                 raise FusionError(f"a state has numbers of type {leaf.dtype}, not {sweep.dtype}")
         self.sweep, self.stream = sweep, stream
-        self.width = width or self._width()
-        self.padded = -(-sweep.num_lanes // self.width) * self.width
-        self.lanes = self._packed(sweep.lanes)
         with jax.enable_x64(sweep.dtype == np.float64):
             arguments = sweep.lane, sweep.state, sweep.exact, sweep.example
             self._closed = jax.make_jaxpr(sweep.step)(*arguments)
-        fixed = [*jax.tree.leaves(sweep.exact), *self._closed.consts]
-        self._fixed = {Uniform(np.shape(a), a.dtype, False, False): a for a in fixed}
+        fixed, nodes = [*jax.tree.leaves(sweep.exact), *self._closed.consts], {}
+        self._known = [
+            nodes.setdefault(identity(a), Uniform(np.shape(a), a.dtype, False, False))
+            for a in fixed
+        ]
+        self._fixed = dict(zip(self._known, fixed, strict=True))
         self._varying = [
             Uniform(np.shape(leaf), leaf.dtype, True, leaf is sweep.example.time)
             for leaf in jax.tree.leaves(sweep.example)
         ]
         self._tabulated = stream.num_rows * sweep.row_bytes <= TABLE_BYTES
         slots = self._note()
+        self.width = width or self._width()
+        self.padded = -(-sweep.num_lanes // self.width) * self.width
+        self.lanes = self._packed(sweep.lanes)
         self._learn = self._compile()
         self.columns = {place: Columns(self, slots.get(place, [])) for place in PLACES}
         self.fixed = self.columns["fixed"].evaluate(np.zeros(1, UINT32), np.zeros(1, np.int32))
@@ -196,9 +200,13 @@ class Program:
         return "row" if self._tabulated and not node.timed else "step"
 
     def _width(self) -> int:
-        """Vectors that fill about half of the registers, and leave few lanes empty."""
+        """Vectors that fill about half of the registers, and leave few lanes empty.
+
+        Two at least for a step of much arithmetic: one is worked on while the other waits.
+        """
         sweep, vector = self.sweep, vector_bytes() // self.sweep.dtype.itemsize
-        most = min(4 * vector, max(vector, 16 * vector // max(1, sweep.num_state)))
+        least = 2 * vector if len(self._order) > 8 * sweep.num_state else vector
+        most = min(4 * vector, max(least, 16 * vector // max(1, sweep.num_state)))
         widths = [width for width in (vector // 2, vector, 2 * vector, 4 * vector) if width <= most]
 
         def cost(width: int) -> float:  # half a vector is not half the work
@@ -225,10 +233,10 @@ class Program:
             ]
 
         lanes, state = arrays("lane", sweep.lane), arrays(STATE, sweep.state)
-        uniform, exact = list(self._fixed), len(jax.tree.leaves(sweep.exact))
+        known, exact = self._known, len(jax.tree.leaves(sweep.exact))
         lowering = Lowering(notes, sweep.dtype, self._place)
-        arguments = [*lanes, *state, *uniform[:exact], *self._varying]
-        found = lowering.run(self._closed.jaxpr, uniform[exact:], arguments)
+        arguments = [*lanes, *state, *known[:exact], *self._varying]
+        found = lowering.run(self._closed.jaxpr, known[exact:], arguments)
         self._outside = [lane.raw for array in (*lanes, *state) for lane in array.flat]
         self._outputs = [lane.raw for out in found for lane in lowering.lanes(out).flat]
         self._order = ordered(self._outputs)

@@ -50,9 +50,7 @@ def exp(lowering: "Lowering", x: "Lane") -> "Lane":
         value = add(mul(number(2.0), ratio), number(1.0))
     else:
         value = add(add(mul(horner(SINGLE, r), square), r), number(1.0))
-    half = lowering.apply("floor", mul(n, number(0.5)))  # in two parts: 2^n may not be a number
-    for power in (half, lowering.sub(n, half)):
-        value = mul(value, lowering.power_of_two(power))
+    value = lowering.scaled(value, n)
     unordered = lowering.apply("ne", x, x, dtype=bool)
     return lowering.apply("select", unordered, x, value)
 

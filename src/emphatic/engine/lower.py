@@ -110,6 +110,7 @@ class Lowering:
     place: Callable[[Uniform], str] = lambda node: "row" if node.varies else "fixed"
     slots: dict[str, list[tuple[Uniform, int]]] = field(default_factory=dict)
     _columns: dict[tuple[Uniform, int], int] = field(default_factory=dict)
+    _once: dict[Any, list[Uniform]] = field(default_factory=dict)
 
     def run(self, jaxpr: Any, constants: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
         """The outputs of a jaxpr: arrays of [Lane], [Uniform] expressions, or known arrays."""
@@ -166,19 +167,23 @@ class Lowering:
         raise FusionError(f"the primitive {name!r} has no form in lanes")
 
     def _uniform(self, eqn: Any, inputs: tuple[Any, ...]) -> list[Any]:
-        nodes = [value for value in inputs if isinstance(value, Uniform)]
-        return [
-            Uniform(
-                var.aval.shape,
-                var.aval.dtype,
-                any(node.varies for node in nodes),
-                any(node.timed for node in nodes),
-                eqn,
-                inputs,
-                output,
-            )
-            for output, var in enumerate(eqn.outvars)
-        ]
+        """The same primitive of the same values is one expression, so that lanes can share it."""
+        key = eqn.primitive.name, str(eqn.params), tuple(map(identity, inputs))
+        if key not in self._once:
+            nodes = [value for value in inputs if isinstance(value, Uniform)]
+            self._once[key] = [
+                Uniform(
+                    var.aval.shape,
+                    var.aval.dtype,
+                    any(node.varies for node in nodes),
+                    any(node.timed for node in nodes),
+                    eqn,
+                    inputs,
+                    output,
+                )
+                for output, var in enumerate(eqn.outvars)
+            ]
+        return self._once[key]
 
     def equal(self, value: Any, number: int) -> Any:
         """Whether a uniform whole number is this one."""
@@ -225,18 +230,31 @@ class Lowering:
         half = (len(entries) + 1) // 2
         return combine(self.tree(combine, entries[:half]), self.tree(combine, entries[half:]))
 
-    def power_of_two(self, n: Lane) -> Lane:
-        """2^n for a whole n in the range of exponents, by writing the exponent's bits."""
+    def scaled(self, value: Lane, n: Lane) -> Lane:
+        """A value times 2^n for a whole n, by bits of exponents; in halves, as 2^n may be none."""
         double = n.dtype == np.float64
         whole, shift, bias = (np.dtype("i8"), 52, 1023) if double else (np.dtype("i4"), 23, 127)
-        exponent = Lane(self.machine.convert(n.raw, n.dtype, whole), whole)
-        exponent = self.apply("add", exponent, self.number(bias, whole))
-        bits = self.apply("shift_left", exponent, self.number(shift, whole))
-        return Lane(self.machine.reinterpret(bits.raw, whole, n.dtype), n.dtype)
+        both = Lane(self.machine.convert(n.raw, n.dtype, whole), whole)
+        both = self.apply("add", both, self.number(2 * bias, whole))
+        half = self.apply("shift_right_logical", both, self.number(1, whole))
+        for exponent in (half, self.apply("sub", both, half)):
+            bits = self.apply("shift_left", exponent, self.number(shift, whole))
+            power = Lane(self.machine.reinterpret(bits.raw, whole, n.dtype), n.dtype)
+            value = self.mul(value, power)
+        return value
 
     def number(self, value: float | int, dtype: np.dtype) -> Lane:
         """A number as a lane value."""
         return Lane(self.machine.constant(value, dtype), dtype)
+
+
+def identity(value: Any) -> Any:
+    """What is equal for equal values: a node itself, and the bytes of a known array."""
+    if isinstance(value, Uniform):
+        return value
+    if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+        return id(value)
+    return np.shape(value), value.dtype, np.asarray(value).tobytes()
 
 
 CALLS = {"jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat2"}

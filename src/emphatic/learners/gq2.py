@@ -46,11 +46,11 @@ def gq2(step_size: Any, ridge: Any = 0.0) -> Learner[GQ2State, Transition]:
 
     def step(state: GQ2State, y: Transition) -> GQ2State:
         kappa, u, alpha, eta = state.kappa, state.u, alpha_of(y.time), eta_of(y.time)
-        x_ahead = y.discount * y.rho_next * y.xa_next
-        delta = y.reward + x_ahead @ u - y.xa @ u
+        ahead = y.discount * y.rho_next
+        delta = y.reward + ahead * (y.xa_next @ u) - y.xa @ u
         return GQ2State(
             kappa=kappa + alpha * (delta - y.xa @ kappa) * y.xa,
-            u=u + alpha * ((y.xa - x_ahead) * (y.xa @ kappa) - eta * u),
+            u=u + alpha * ((y.xa - ahead * y.xa_next) * (y.xa @ kappa) - eta * u),
         )
 
     def predict(state: GQ2State, y: Transition) -> Float[Array, ""]:
