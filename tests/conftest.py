@@ -23,6 +23,14 @@ settings.register_profile(
 settings.load_profile("emphatic")
 
 
+def pytest_collection_modifyitems(items):
+    """Tests of a file run in one process, and so do all that look at the reproduced figures."""
+    seen = {item.path for item in items if "reproduced" in item.fixturenames}
+    for item in items:
+        group = "figures" if item.path in seen else item.path.name
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
 @pytest.fixture(scope="session")
 def reproduced(tmp_path_factory):
     """For each figure the folder, status and output of `emphatic reproduce`, in a small size.
