@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from . import functions
@@ -252,7 +253,7 @@ def identity(value: Any) -> Any:
     """What is equal for equal values: a node itself, and the bytes of a known array."""
     if isinstance(value, Uniform):
         return value
-    if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+    if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
         return id(value)
     return np.shape(value), value.dtype, np.asarray(value).tobytes()
 
