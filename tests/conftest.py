@@ -23,6 +23,7 @@ settings.register_profile(
 settings.load_profile("emphatic")
 
 
+@pytest.hookimpl(tryfirst=True)  # before the groups are read
 def pytest_collection_modifyitems(items):
     """Tests of a file run in one process, and so do all that look at the reproduced figures."""
     seen = {item.path for item in items if "reproduced" in item.fixturenames}
