@@ -24,7 +24,7 @@ from emphatic.learners import gem, gq2
 from emphatic.schedules import polynomial
 
 LANES = (16, 512) if QUICK else (16, 64, 512, 4096)
-BATCHES = (2048,) if QUICK else (512, 2048, 8192)
+BATCHES = (512,) if QUICK else (256, 512, 1024, 4096)
 LIMIT = 8.0
 
 

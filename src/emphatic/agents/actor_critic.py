@@ -128,12 +128,13 @@ def actor_critic(
         gamma_1 = damped(dampings[0], emphasis, state.emphasis, y, "x")
         gamma_2 = damped(dampings[1], critic, state.critic, y, "xa")
         beta = jnp.where(sample.time < delay, 0.0, beta_of(sample.time))
-        Delta = y.rho * M * q * policy.score(theta, sample.state, sample.action)
+        step = beta * gamma_1 * gamma_2 * y.rho * M * q
+        score = policy.score(theta, sample.state, sample.action)
         moved = [
             source.step(each, y) if isinstance(source, Learner) else ()
             for source, each in zip(sources, states, strict=True)
         ]
-        return AgentState((theta + beta * gamma_1 * gamma_2 * Delta).astype(theta.dtype), *moved)
+        return AgentState((theta + step * score).astype(theta.dtype), *moved)
 
     def predict(state: AgentState, sample: Sample) -> Any:
         return policy.at(state.theta, sample.state)[sample.action]

@@ -39,7 +39,7 @@ class Konda:
 
     def __call__(self, weights: Any) -> Any:
         size = jnp.sqrt(weights @ weights)
-        return jnp.where(size < self.bound, 1.0, (1.0 + self.bound) / (1.0 + size))
+        return jnp.minimum(1.0, (1.0 + self.bound) / (1.0 + size))
 
 
 def undamped(weights: Any) -> Any:
