@@ -1,0 +1,1 @@
+"""Deep off-policy actor-critics: environments, experience, networks, agents, training."""
