@@ -1,14 +1,13 @@
 """Problems in files: one `.npz`, plain arrays, no pickle."""
 
 import os
-import tempfile
 import zipfile
 import zlib
-from pathlib import Path
 
 import numpy as np
 from scipy import sparse
 
+from .._files import replacing
 from ..mdp import MDP, Problem
 
 FORMAT = "emphatic problem 1"
@@ -36,23 +35,8 @@ def save(problem: Problem, path: str | os.PathLike) -> None:
             arrays |= {f"{name}.{part}": np.asarray(getattr(matrix, part)) for part in PARTS}
         else:
             arrays[name] = matrix
-    path = Path(path)
-    if path.is_dir():
-        raise ValueError(f"path: {path} is a directory; a file is required")
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    except OSError as error:
-        raise ValueError(f"path: {path} cannot be written: {error.strerror}") from None
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with replacing(path) as file:
+        np.savez_compressed(file, allow_pickle=False, **arrays)
 
 
 def load(path: str | os.PathLike) -> Problem:
