@@ -71,6 +71,8 @@ def test_actions_are_uniform_on_the_box_and_rewards_are_theirs(steps):
     actions = steps.action.reshape(-1, 3)
     for column, low, high in zip(actions.T, LOW, HIGH, strict=True):
         assert stats.kstest(column, stats.uniform(low, high - low).cdf).pvalue > 1e-3
+    np.testing.assert_allclose(actions.min(0), LOW, atol=0.02)
+    np.testing.assert_allclose(actions.max(0), HIGH, rtol=0.005)
     assert np.abs(np.corrcoef(actions.T) - np.eye(3)).max() < 0.1
     workers = np.corrcoef(steps.action[..., 0].T) - np.eye(5)
     assert np.abs(workers).max() < 0.2

@@ -113,12 +113,14 @@ def test_the_file_is_as_documented(path):
 
 def test_experience_is_single_precision_and_read_only():
     given = parts()
+    reward = given["steps"].reward.astype(np.float32)
+    given["steps"] = dataclasses.replace(given["steps"], reward=reward)
     experience = Experience(**given)
     assert experience.steps.observation.dtype == experience.behavior.dtype == np.float32
     assert Experience(**parts(discrete=True)).steps.action.dtype == np.int32
     with pytest.raises(ValueError, match="read-only"):
         experience.steps.reward[0, 0] = 1.0
-    given["steps"].reward[0, 0] = 99.0
+    reward[0, 0] = 99.0
     assert experience.steps.reward[0, 0] != 99.0
 
 
@@ -137,7 +139,7 @@ def test_a_file_cut_anywhere_is_refused(path):
         load(path)
 
 
-@pytest.mark.parametrize("mask", [0x01, 0x20, 0xFF])
+@pytest.mark.parametrize("mask", [0x01, 0x0F, 0xFF])
 def test_not_one_damaged_byte_goes_unnoticed(path, mask):
     save(Experience(**parts()), path)
     whole = path.read_bytes()

@@ -227,6 +227,21 @@ def test_evaluation_repeats_and_depends_on_its_seed():
     assert (one.discounted != other.discounted).all()
 
 
+def test_policies_have_another_key_for_every_seed_purpose_and_step():
+    words = []
+
+    def act(observations, key):
+        words.append(tuple(jax.random.key_data(key).tolist()))
+        return np.zeros(len(observations), int)
+
+    for seed in (0, 1):
+        evaluate("Numbers-v0", act, 1, seed, max_steps=9)
+        record("Numbers-v0", 5, 1, seed, behavior=lambda *given: (act(*given), 1.0))
+    assert len(words) == len(set(words)) == 20
+    copies = [gym._randomness(seed, purpose, 3)[0] for seed in (0, 1) for purpose in (0, 1)]
+    assert len(set(np.ravel(copies))) == 12
+
+
 # Bad input.
 
 
