@@ -10,7 +10,7 @@ import optax
 from .transition import Transition
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Agent:
     """How a policy is learned from a fixed behaviour, for one run: pure functions, and their data.
 

@@ -6,6 +6,7 @@ import operator
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from typing import Any
 
@@ -92,7 +93,7 @@ def train(
     capacity = num_iterations if capacity is None else capacity
     _require(seeds, num_iterations, evaluate_every, num_workers, capacity)
     if evaluate is None and isinstance(experience, Environment):
-        evaluate = excursions(experience, agent.act)
+        evaluate = _excursions(experience, agent.act)
     begins = range(0, num_iterations, evaluate_every)
     keys = _keys(seeds)
     if isinstance(experience, Environment):
@@ -104,37 +105,8 @@ def train(
         lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1 if axis is None else 2 :], leaf.dtype),
         begun,
     )
-
-    def first(key: Any) -> Any:
-        return agent.init(_key(key, PARAMETERS), example, capacity)
-
-    def learn(state: Any, key: Any, batches: Transition, begin: Any) -> tuple[Any, dict[str, Any]]:
-        def iterate(state: Any, given: tuple[Any, Transition]) -> tuple[Any, dict[str, Any]]:
-            time, batch = given
-            return agent.update(state, batch, time, _key(key, UPDATES, time))
-
-        times = begin + jnp.arange(evaluate_every)
-        state, seen = jax.lax.scan(iterate, state, (times, batches))
-        return state, calibration(seen) if seen else {}
-
-    def measure(state: Any, key: Any, time: Any) -> dict[str, Any]:
-        finite = [jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(state.params)]
-        values = (
-            {} if evaluate is None else evaluate(agent.theta(state), _key(key, EVALUATION, time))
-        )
-        return {"finite": jnp.stack(finite).all(), **values}
-
-    def remember(ring: Any, batches: Transition, begin: Any) -> Any:
-        def put(ring: Any, given: tuple[Any, Transition]) -> tuple[Any, None]:
-            return replay.add(ring, given[1], given[0]), None
-
-        times = begin + jnp.arange(evaluate_every)
-        return jax.lax.scan(put, ring, (times, batches))[0]
-
-    advance = _over_runs(learn, (0, 0, axis, None), donate=(0,))
-    judge = _over_runs(measure, (0, 0, None))
-    refill = _over_runs(remember, (0, axis, None), donate=(0,))
-    state = _over_runs(first, (0,))(keys)
+    program = _program(agent, evaluate, example, axis, evaluate_every, capacity)
+    state = program.first(keys)
     definition = {
         **agent.definition,
         "seeds": list(seeds),
@@ -149,7 +121,7 @@ def train(
     history: list[dict[str, np.ndarray]] = []
 
     def record(time: int, state: Any, seen: dict[str, Any]) -> None:
-        values = {**seen, **judge(state, keys, jnp.int32(time))}
+        values = {**seen, **program.judge(state, keys, jnp.int32(time))}
         values = {name: np.asarray(value)[: len(seeds)] for name, value in values.items()}
         steps = time * example.reward.shape[0]
         if watch is not None:
@@ -166,10 +138,10 @@ def train(
     done = (len(history) - 1) * evaluate_every
     for begin, batches in zip(begins, chain([begun], stream), strict=True):
         if begin < done:
-            ring = refill(state.replay, batches, jnp.int32(begin))
+            ring = program.refill(state.replay, batches, jnp.int32(begin))
             state = dataclasses.replace(state, replay=ring)
         else:
-            state, seen = advance(state, keys, batches, jnp.int32(begin))
+            state, seen = program.advance(state, keys, batches, jnp.int32(begin))
             record(begin + evaluate_every, state, seen)
     curves = _curves(history, len(seeds))
     steps = np.arange(len(history)) * evaluate_every * example.reward.shape[0]
@@ -220,10 +192,69 @@ def _over_runs(function: Callable, axes: tuple[int | None, ...], donate: Any = (
     return jax.jit(shares, donate_argnums=donate)
 
 
-def _generated(
-    environment: Environment, keys: Any, num_workers: int, begins: range, limit_ends: bool
-) -> Iterator[Transition]:
-    """What uniform behaviour does in the environment, compiled apart from whoever learns."""
+@dataclass(frozen=True, eq=False)
+class _Program:
+    """What is compiled for an agent: its first state, a segment, an evaluation, and the replay."""
+
+    first: Callable
+    advance: Callable
+    judge: Callable
+    refill: Callable
+
+
+@lru_cache(maxsize=8)
+def _program(
+    agent: Agent,
+    evaluate: Callable[[Any, Any], dict[str, Any]] | None,
+    example: Transition,
+    axis: int | None,
+    every: int,
+    capacity: int,
+) -> _Program:
+    def first(key: Any) -> Any:
+        return agent.init(_key(key, PARAMETERS), example, capacity)
+
+    def advance(
+        state: Any, key: Any, batches: Transition, begin: Any
+    ) -> tuple[Any, dict[str, Any]]:
+        def iterate(state: Any, given: tuple[Any, Transition]) -> tuple[Any, dict[str, Any]]:
+            time, batch = given
+            return agent.update(state, batch, time, _key(key, UPDATES, time))
+
+        state, seen = jax.lax.scan(iterate, state, (begin + jnp.arange(every), batches))
+        return state, calibration(seen) if seen else {}
+
+    def judge(state: Any, key: Any, time: Any) -> dict[str, Any]:
+        finite = [jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(state.params)]
+        values = {"finite": jnp.stack(finite).all()}
+        if evaluate is not None:
+            values |= evaluate(agent.theta(state), _key(key, EVALUATION, time))
+        return values
+
+    def refill(ring: Any, batches: Transition, begin: Any) -> Any:
+        def put(ring: Any, given: tuple[Any, Transition]) -> tuple[Any, None]:
+            return replay.add(ring, given[1], given[0]), None
+
+        return jax.lax.scan(put, ring, (begin + jnp.arange(every), batches))[0]
+
+    return _Program(
+        first=_over_runs(first, (0,)),
+        advance=_over_runs(advance, (0, 0, axis, None), donate=(0,)),
+        judge=_over_runs(judge, (0, 0, None)),
+        refill=_over_runs(refill, (0, axis, None), donate=(0,)),
+    )
+
+
+@lru_cache(maxsize=8)
+def _excursions(environment: Environment, act: Callable) -> Callable[[Any, Any], dict[str, Any]]:
+    return excursions(environment, act)
+
+
+@lru_cache(maxsize=8)
+def _generator(
+    environment: Environment, num_workers: int, every: int, limit_ends: bool
+) -> tuple[Callable, Callable]:
+    """The first workers, and what they do in a segment: compiled apart from whoever learns."""
     init, advance = uniform_steps(environment, num_workers)
     density = uniform_density(environment.low, environment.high)
 
@@ -234,12 +265,19 @@ def _generated(
         def step(workers: Any, time: Any) -> tuple[Any, Any]:
             return advance(workers, _key(key, STREAM, time))
 
-        workers, steps = jax.lax.scan(step, workers, begin + jnp.arange(begins.step))
+        workers, steps = jax.lax.scan(step, workers, begin + jnp.arange(every))
         after = jax.vmap(environment.observe)(workers.state)
         return workers, transitions(steps, density, after, limit_ends)
 
-    workers = _over_runs(first, (0,))(keys)
-    generate = _over_runs(generate, (0, 0, None))
+    return _over_runs(first, (0,)), _over_runs(generate, (0, 0, None))
+
+
+def _generated(
+    environment: Environment, keys: Any, num_workers: int, begins: range, limit_ends: bool
+) -> Iterator[Transition]:
+    """What uniform behaviour does in the environment, segment by segment."""
+    first, generate = _generator(environment, num_workers, begins.step, limit_ends)
+    workers = first(keys)
     for begin in begins:
         workers, batches = generate(workers, keys, jnp.int32(begin))
         yield batches
