@@ -81,7 +81,7 @@ def test_a_gaussian_has_its_mean_in_the_box_and_a_scale_of_its_own():
 def test_the_gaussian_is_scipys():
     policy = Gaussian(LOW, HIGH, hidden=(4,))
     law = policy.at(theta_of(policy, [0.5, -1.0]), OBSERVATION)
-    law, action = tuple(map(np.asarray, law)), jnp.array([1.7, -2.5])
+    law, action = (np.asarray(law[0]), np.asarray(law[1])), jnp.array([1.7, -2.5])
     expected = stats.norm(*law)
     np.testing.assert_allclose(policy.log_density(law, action), expected.logpdf(action).sum())
     np.testing.assert_allclose(policy.entropy(law), expected.entropy().sum())
