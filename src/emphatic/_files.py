@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Files that are there whole or not at all, and folders for them."""
 
 import os
 import tempfile
@@ -31,3 +31,15 @@ def replacing(path: str | os.PathLike) -> Iterator[IO[bytes]]:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def writable(folder: Path) -> Path:
+    """The folder, made if it is not there; a `ValueError` if nothing can be written in it."""
+    probe = folder / ".probe"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise ValueError(f"out: {folder} cannot be written: {error.strerror}") from None
+    return folder

@@ -2,28 +2,24 @@
 
 import dataclasses
 import json
+import shutil
+from functools import partial
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, TYPE_CHECKING
 
 from .. import _checks as checks
 from .. import experiment
+from .._files import writable
 from .._json import plain
 from .._names import unknown
 from ..engine import Engine
 from ..engine.tasks import Progress
 from . import FIGURES
+from .part import CHECKPOINTS, Part
 
-
-def writable(folder: Path) -> Path:
-    """The folder, made if it is not there; a `ValueError` if nothing can be written in it."""
-    probe = folder / ".probe"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise ValueError(f"out: {folder} cannot be written: {error.strerror}") from None
-    return folder
+if TYPE_CHECKING:
+    import xarray
 
 
 def reproduce(
@@ -33,14 +29,15 @@ def reproduce(
     runs: int = 30,
     seed: int = 0,
     steps: int | None = None,
-    engine: Engine = "auto",
     authors: bool = False,
     progress: Progress | None = None,
+    **options: Any,
 ) -> dict[str, Any]:
     """Runs the experiments of a figure and writes `data`, `summary.json` and the drawing.
 
     Everything goes into the folder `out/figure`; each experiment's data are written as it ends.
-    Ctrl-C raises `KeyboardInterrupt` after what is finished has been written.
+    Ctrl-C raises `KeyboardInterrupt` after what is finished has been written; networks then go on
+    where they were when they are asked for again.
 
     **Arguments:**
 
@@ -49,9 +46,10 @@ def reproduce(
     - `runs`: How many runs there are of each learner.
     - `seed`: Chooses their streams of experience.
     - `steps`: Steps of a run; by default as many as in the paper.
-    - `engine`: What runs the learners; see `emphatic.engine.run`.
     - `authors`: Follow the authors' code where it differs from the paper.
     - `progress`: Called with the updates done and the updates of all experiments.
+    - `options`: What only some figures have: `engine`, see `emphatic.engine.run`; for `control`,
+      `algorithms`, `env` and `full`.
 
     **Returns:**
 
@@ -64,32 +62,25 @@ def reproduce(
     if steps is not None:
         checks.count("steps", steps)
     module = FIGURES[figure]
-    if authors and not module.AUTHORS:
-        raise ValueError(f"authors: no public code of the authors does what {figure} shows")
-    asked = [
-        dataclasses.replace(
-            each, num_runs=runs, seed=seed, num_steps=steps if steps else each.num_steps
-        )
-        for each in (module.AUTHORS if authors else module.EXPERIMENTS)
-    ]
+    parts = getattr(module, "parts", partial(_experiments, module))
+    asked = parts(runs, seed, steps, authors, **options)
     folder = writable(out / figure)
     data = writable(folder / "data")
-    total, done, datasets = sum(each.num_updates() for each in asked), 0, []
-    if progress is not None:
-        progress(0, total)
+    total, done, datasets = sum(each.num_updates for each in asked), 0, []
+
+    def move(updates: int, _: int = 0) -> None:
+        if progress is not None:
+            progress(done + updates, total)
+
+    move(0)
     for each in asked:
-
-        def of_all(updates: int, _: int, before: int = done) -> None:
-            if progress is not None:
-                progress(before + updates, total)
-
-        dataset = experiment.run(each, engine=engine, progress=of_all)
-        dataset.attrs["variant"] = "authors" if authors else "paper"
+        dataset = each.make(folder, move)
         dataset.to_netcdf(data / f"{each.name}.nc", engine="scipy")
         if dataset.attrs["interrupted"]:
             raise KeyboardInterrupt
         datasets.append(dataset)
-        done += each.num_updates()
+        done += each.num_updates
+        move(0)
     summary = module.summarise(datasets)
     summary["engines"] = _engines(datasets)
     (folder / "summary.json").write_text(json.dumps(plain(summary), indent=1, allow_nan=False))
@@ -99,7 +90,35 @@ def reproduce(
     with style.context():  # some settings are read when a file is written
         for suffix in ("png", "svg"):
             drawing.savefig(folder / f"figure.{suffix}", dpi=150, metadata=_undated(suffix))
+    shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
     return summary
+
+
+def _experiments(
+    module: ModuleType,
+    runs: int,
+    seed: int,
+    steps: int | None,
+    authors: bool,
+    engine: Engine = "auto",
+) -> list[Part]:
+    """The experiments of a figure that has such, as its parts."""
+    if authors and not module.AUTHORS:
+        raise ValueError(f"authors: no public code of the authors does what {module.NAME} shows")
+    variant = "authors" if authors else "paper"
+
+    def part(each: experiment.Experiment) -> Part:
+        each = dataclasses.replace(
+            each, num_runs=runs, seed=seed, num_steps=steps if steps else each.num_steps
+        )
+
+        def make(folder: Path, progress: Progress) -> "xarray.Dataset":
+            found = experiment.run(each, engine=engine, progress=progress)
+            return found.assign_attrs(variant=variant)
+
+        return Part(each.name, each.num_updates(), make)
+
+    return [part(each) for each in (module.AUTHORS if authors else module.EXPERIMENTS)]
 
 
 def _engines(datasets: list[Any]) -> dict[str, list[str]]:
