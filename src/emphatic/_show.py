@@ -322,4 +322,31 @@ def show_figure(name: str, summary: dict[str, Any], folder: Path) -> None:
         out.print(f"[{color}]{verdict}[/{color}]  {claim['claim']} [dim]({held})[/dim]")
     ran = (f"{name} by {' and '.join(engines)}" for name, engines in summary["engines"].items())
     out.print(f"[dim]run: {', '.join(ran)}[/dim]")
-    out.print(f"written to {folder}: data, figure.png, figure.svg, summary.json")
+    out.print(f"written to {folder}: {listed(folder)}")
+
+
+def listed(folder: Path) -> str:
+    """What a folder has in it."""
+    return ", ".join(sorted(path.name for path in folder.iterdir()))
+
+
+def show_values(steps: int, total: int, values: dict[str, np.ndarray]) -> None:
+    """A line for an evaluation: means over runs, and standard deviations where there are more."""
+    words = []
+    for name in ("J", "return"):
+        runs = values[name]
+        spread = f" +- {runs.std(ddof=1):.2f}" if len(runs) > 1 else ""
+        words.append(f"{name} {runs.mean():.2f}{spread}")
+    print(f"{steps:>{len(str(total))}} of {total} steps: {', '.join(words)}", flush=True)
+
+
+def show_returns(found: dict[str, Any]) -> None:
+    """What the episodes of policies returned, a line for each run."""
+    out = console()
+    words = f"{found['environment']}, {found['algorithm']} after {found['num_steps']} steps"
+    columns = ("seed", "discounted return", "undiscounted return", "steps of an episode")
+    table = _table(f"{words}: {found['episodes']} episodes", *columns)
+    for run in found["runs"]:
+        cells = (f"{run[name]['mean']:.2f} +- {run[name]['std']:.2f}" for name in list(run)[1:])
+        table.add_row(str(run["seed"]), *cells)
+    out.print(table)

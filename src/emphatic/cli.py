@@ -19,7 +19,7 @@ from ._names import unknown
 HELP = """\
 [bold]emphatic[/bold]: off-policy learning, exactly and at the speed of the hardware
 
-[bold]usage[/bold]: emphatic COMMAND [PROBLEM or FIGURE] [OPTIONS]
+[bold]usage[/bold]: emphatic COMMAND [PROBLEM, FIGURE or FOLDER] [OPTIONS]
 
 [bold]commands[/bold]
   [cyan]problems[/cyan]   list the named problems and their options
@@ -27,6 +27,8 @@ HELP = """\
   [cyan]certify[/cyan]    check the assumptions; exit status 0 if a theorem applies, else 1
   [cyan]export[/cyan]     write a problem to a .npz file
   [cyan]reproduce[/cyan]  run the experiments behind a figure of the paper, and draw it
+  [cyan]train[/cyan]      train networks on Reacher or on a Gymnasium environment
+  [cyan]evaluate[/cyan]   play episodes with a policy that was trained
 
 A PROBLEM is a name from [cyan]emphatic problems[/cyan] or the path of a .npz file.
 Its options follow it; [cyan]emphatic COMMAND PROBLEM --help[/cyan] lists them.
@@ -37,6 +39,8 @@ Its options follow it; [cyan]emphatic COMMAND PROBLEM --help[/cyan] lists them.
   emphatic certify baird --features one-hot --ridge 1e-6 --step-size 1/t^0.8
   emphatic export gymnasium --env Taxi-v4 --out taxi.npz
   emphatic reproduce emphasis --out results
+  emphatic train --env Pendulum-v1 --algorithm cof-pac --out pendulum
+  emphatic evaluate pendulum --episodes 20
 
 Errors are one line on standard error, with exit status 2.
 """
@@ -113,10 +117,79 @@ class Reproduce:
     """Steps of each run; by default as many as in the paper."""
     out: Path = Path("results")
     """The folder for results: DIR/FIGURE/data, figure.png, figure.svg and summary.json."""
-    engine: Literal["auto", "fused", "scan"] = "auto"
-    """What runs the learners: vector code (fused), JAX (scan), or the former where possible."""
     authors: bool = False
     """Follow the authors' code where it differs from the paper."""
+
+
+@dataclasses.dataclass
+class Sweep(Reproduce):
+    """Runs the experiments behind a figure of the paper; writes data, summary and drawing.
+
+    The figure `control` has no engine but options of its own; see reproduce control --help."""
+
+    engine: Literal["auto", "fused", "scan"] = "auto"
+    """What runs the learners: vector code (fused), JAX (scan), or the former where possible."""
+
+
+@dataclasses.dataclass
+class Control(Reproduce):
+    """Trains networks on Reacher; writes data, policies, summary, drawing and a film.
+
+    Geoff-PAC and TD3 have at most 10 runs, unless all are asked for. After Ctrl-C the same command
+    goes on where it was. With --authors their variants of COF-PAC and ACE are added."""
+
+    algorithms: tuple[str, ...] | None = None
+    """Which of cof-pac, ace, off-pac, geoff-pac and td3; by default all."""
+    env: str = "reacher"
+    """Reacher, or the id of a Gymnasium environment; experience is then recorded and kept."""
+    full: bool = False
+    """As many runs of Geoff-PAC and TD3 as of the others."""
+
+
+@dataclasses.dataclass
+class Train:
+    """Trains networks from random or recorded behaviour; writes a policy, curves and experience.
+
+    After Ctrl-C the same command goes on where it was."""
+
+    env: str = "reacher"
+    """Reacher, or the id of a Gymnasium environment with Box or Discrete actions."""
+    algorithm: str = "cof-pac"
+    """One of cof-pac, ace, off-pac, geoff-pac and td3; the last one needs a Box."""
+    steps: int = 50_000
+    """Environment steps of a run."""
+    seeds: int = 1
+    """How many runs, side by side."""
+    seed: int = 0
+    """The first seed; each further run has the next one."""
+    out: Path = Path("trained")
+    """The folder to write: policy.safetensors, curves.nc and, for Gymnasium, experience."""
+    experience: Path | None = None
+    """A recording to learn from, in place of uniformly random actions."""
+    policy: Literal["gaussian", "truncated", "softmax"] | None = None
+    """The kind of policy; by default gaussian for a Box and softmax for Discrete actions."""
+    discount: float = 0.99
+    """The discount gamma."""
+    evaluate_every: int = 1000
+    """Steps between evaluations."""
+    limit_ends: bool = False
+    """Treat a limit of time as the end of the task, as in the paper's experiment."""
+    max_steps: int | None = None
+    """The longest episode in an evaluation, if the environment has no limit of its own."""
+    tensorboard: bool = False
+    """Also log to TensorBoard, in the same folder."""
+
+
+@dataclasses.dataclass
+class Evaluate:
+    """Plays episodes with a policy that was trained, and prints what they return."""
+
+    episodes: int = 20
+    """How many episodes of each run's policy."""
+    seed: int = 0
+    """What everything random depends on."""
+    json: bool = False
+    """Print JSON."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -146,6 +219,8 @@ def _run(arguments: list[str]) -> int:
         "certify": _certify,
         "export": _export,
         "reproduce": _reproduce,
+        "train": _train,
+        "evaluate": _evaluate,
     }
     if not arguments or arguments[0] in ("-h", "--help"):
         from ._show import console
@@ -289,7 +364,7 @@ def _export(arguments: list[str]) -> int:
 def _reproduce(arguments: list[str]) -> int:
     program, (name, *rest) = "emphatic reproduce FIGURE", arguments or [""]
     if name in ("-h", "--help"):
-        _tyro(Reproduce, ["--help"], program)
+        _tyro(Sweep, ["--help"], program)
     from . import _show
     from .figures import FIGURES
     from .figures.reproduce import reproduce
@@ -298,10 +373,81 @@ def _reproduce(arguments: list[str]) -> int:
         raise ValueError(f"figure: not given; `{program}` needs one of {', '.join(FIGURES)}")
     if name not in FIGURES:
         raise unknown("figure", name, FIGURES)
-    options = _tyro(Reproduce, rest, f"emphatic reproduce {name}")
+    options = _tyro(Control if name == "control" else Sweep, rest, f"emphatic reproduce {name}")
+    if name == "control":
+        _use_cores(options.runs)
     with _show.progress(name) as progress:
         summary = reproduce(name, progress=progress, **vars(options))
     _show.show_figure(name, summary, options.out / name)
+    return 0
+
+
+def _use_cores(num_runs: int) -> None:
+    """Makes every core a device of JAX, which reads this when it first computes."""
+    flag, given = "--xla_force_host_platform_device_count", os.environ.get("XLA_FLAGS", "")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    if flag not in given:
+        os.environ["XLA_FLAGS"] = f"{given} {flag}={max(1, min(cores or 1, num_runs))}".strip()
+
+
+def _train(arguments: list[str]) -> int:
+    options = _tyro(Train, arguments, "emphatic train")
+    _use_cores(options.seeds)
+    from . import _checks as checks
+    from . import _show
+    from .deep.policy import trained
+
+    checks.count("steps", options.steps)
+    checks.count("seeds", options.seeds)
+    checks.seed(options.seed)
+    given = vars(options)
+    seeds = range(given.pop("seed"), options.seed + given.pop("seeds"))
+    if seeds.stop > 2**32:
+        raise ValueError(f"seed: got {seeds.stop - 1}; below 2^32 is required")
+    board = _board(options.out / "tensorboard") if given.pop("tensorboard") else None
+
+    def watch(steps: int, values: dict[str, np.ndarray]) -> None:
+        _show.show_values(steps, options.steps, values)
+        if board is not None:
+            for name, entries in values.items():
+                for seed, value in zip(seeds, entries, strict=True):
+                    board.add_scalar(f"{name}/{seed}", float(value), steps)
+
+    try:
+        trained(seeds=seeds, kind=given.pop("policy"), watch=watch, **given)
+    finally:
+        if board is not None:
+            board.close()
+    print(f"written to {options.out}: {_show.listed(options.out)}")
+    return 0
+
+
+def _board(folder: Path):
+    try:
+        from tensorboardX import SummaryWriter
+    except ImportError:
+        raise ValueError(
+            "tensorboard: tensorboardX is not installed; run pip install 'emphatic[tensorboard]'"
+        ) from None
+    return SummaryWriter(str(folder))
+
+
+def _evaluate(arguments: list[str]) -> int:
+    program, (path, *rest) = "emphatic evaluate PATH", arguments or [""]
+    if path in ("-h", "--help"):
+        _tyro(Evaluate, ["--help"], program)
+    if path.startswith("-") or not path:
+        raise ValueError(f"path: not given; `{program}` needs a folder or a file with a policy")
+    options = _tyro(Evaluate, rest, f"emphatic evaluate {path}")
+    from . import _show
+    from .deep.policy import load, played
+
+    learned = load(path)
+    found = played(learned, options.episodes, options.seed)
+    if options.json:
+        print(_show.as_json(found))
+    else:
+        _show.show_returns(found)
     return 0
 
 

@@ -2,9 +2,9 @@
 
 from types import ModuleType
 
-from . import convergence, emphasis_error, policy_evaluation
+from . import control, convergence, emphasis_error, policy_evaluation
 
 FIGURES: dict[str, ModuleType] = {
-    figure.NAME: figure for figure in (emphasis_error, policy_evaluation, convergence)
+    figure.NAME: figure for figure in (emphasis_error, policy_evaluation, convergence, control)
 }
-"""The figures by name: each has EXPERIMENTS, AUTHORS, summarise, table and plot."""
+"""The figures by name: each has EXPERIMENTS and AUTHORS, or else parts; summarise, table, plot."""
