@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import optax
 
 from . import replay
-from .agent import Agent, apply, mean_loss, name, rmsprop
+from .agent import Agent, mean_loss, name, rmsprop
 from .losses import actor_loss, emphasis_loss, masked_emphasis_loss, td_error, value_loss
 from .networks import HIDDEN, network, Policy, positive, value
 from .transition import Transition
@@ -123,8 +123,7 @@ def actor_critic(
     - `target_every`: After how many iterations $\bar v$ and $\bar m$ are copied.
     - `hidden`: The sizes of the critics' hidden layers.
     """
-    optimiser, clip = rmsprop(), optax.clip_by_global_norm(critic_norm)
-    m_loss, critics = emphasis_loss, ("v", "m")
+    clip, m_loss, critics = optax.clip_by_global_norm(critic_norm), emphasis_loss, ("v", "m")
 
     def init(key: Any, example: Transition, capacity: int) -> ActorCriticState:
         size, dtype = example.observation.shape[-1], example.observation.dtype
@@ -135,17 +134,16 @@ def actor_critic(
         return ActorCriticState(
             params=params,
             target={each: params[each] for each in critics},
-            averages=optimiser.init(params),
+            averages=jax.tree.map(jnp.zeros_like, params),
             replay=replay.empty(example, capacity),
             followon=jnp.zeros(example.reward.shape, dtype),
         )
 
-    def ratio(params: Any, y: Transition) -> Any:
-        law = policy.at(params["policy"], y.observation)
+    def ratio(theta: Any, y: Transition) -> Any:
+        law = policy.at(theta, y.observation)
         return jnp.exp(policy.log_density(law, y.action)) / y.behavior
 
-    def critic_loss(params: Any, target: Any, y: Transition) -> Any:
-        rho = jax.lax.stop_gradient(ratio(params, y))
+    def critic_loss(params: Any, target: Any, y: Transition, rho: Any) -> Any:
         v, v_next = value(params["v"], y.observation), value(target["v"], y.observation_next)
         m, m_next = positive(target["m"], y.observation), positive(params["m"], y.successor)
         of_v = value_loss(
@@ -153,10 +151,8 @@ def actor_critic(
         )
         return of_v + m_loss(m_next, interest(y.successor), y.continues, discount * rho * m)
 
-    def policy_loss(params: Any, target: Any, y: Transition, rho: Any, M: Any) -> Any:
+    def policy_loss(params: Any, y: Transition, rho: Any, delta: Any, M: Any) -> Any:
         law = policy.at(params["policy"], y.observation)
-        v, v_next = value(params["v"], y.observation), value(target["v"], y.observation_next)
-        delta = td_error(v, y.reward, discount * y.bootstraps, v_next)
         return actor_loss(
             policy.log_density(law, y.action),
             policy.entropy(law),
@@ -166,8 +162,12 @@ def actor_critic(
             entropy_weight,
         )
 
-    of_critics = jax.grad(mean_loss(critic_loss, (None, None, 0)))
-    of_actor = jax.grad(mean_loss(policy_loss, (None, None, 0, 0, 0)))
+    of_critics = jax.grad(mean_loss(critic_loss, (None, None, 0, 0)))
+    of_actor = jax.grad(mean_loss(policy_loss, (None, 0, 0, 0, 0)))
+
+    def error(params: Any, target: Any, y: Transition) -> Any:
+        v, v_next = value(params["v"], y.observation), value(target["v"], y.observation_next)
+        return td_error(v, y.reward, discount * y.bootstraps, v_next)
 
     def update(
         state: ActorCriticState, batch: Transition, time: Any, key: Any
@@ -176,16 +176,20 @@ def actor_critic(
         past = replay.sample(ring, key, time + 1, num_sampled)
 
         def learn(params: Any, averages: Any, followon: Any) -> tuple:
-            for data in (past, batch):
-                gradient, _ = clip.update(of_critics(params, state.target, data), clip.init(params))
-                params, averages = apply(optimiser, gradient, params, averages)
-            rho = jax.vmap(ratio, (None, 0))(params, batch)
+            theta = params["policy"]
+            rho_past, rho = (jax.vmap(ratio, (None, 0))(theta, data) for data in (past, batch))
+            for data, of_data in ((past, rho_past), (batch, rho)):
+                learning = {each: params[each] for each in critics}
+                gradient = of_critics(learning, state.target, data, of_data)
+                gradient, _ = clip.update(gradient, clip.init(learning))
+                params, averages = rmsprop(gradient, params, averages)
+            delta = jax.vmap(error, (None, None, 0))(params, state.target, batch)
             m = jax.vmap(positive, (None, 0))(params["m"], batch.observation)
             i = jax.vmap(interest)(batch.observation)
             M = i + jax.vmap(trace)(followon, batch)
             used = jax.vmap(emphasis)(m, M, i)
-            gradient = of_actor(params, state.target, batch, rho, used)
-            params, averages = apply(optimiser, gradient, params, averages)
+            gradient = of_actor({"policy": theta}, batch, rho, delta, used)
+            params, averages = rmsprop(gradient, params, averages)
             return params, averages, discount * rho * M, {"ratio": rho, "trace": M, "m": m}
 
         def wait(params: Any, averages: Any, followon: Any) -> tuple:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import optax
+import jax.numpy as jnp
 
 from .transition import Transition
 
@@ -34,29 +34,44 @@ class Agent:
     definition: dict[str, Any]
 
 
-def rmsprop() -> optax.GradientTransformation:
-    r"""The optimiser of the paper's experiment, with one average for each parameter.
+def rmsprop(
+    gradient: dict[str, Any], params: dict[str, Any], averages: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    r"""Parameters and averages after a step of the optimiser of the paper's experiment.
 
     $$
     n \leftarrow 0.99\,n + 0.01\,g^2, \qquad
     \theta \leftarrow \theta - 10^{-3} g/(\sqrt n + 10^{-8})
     $$
 
-    It is one for all networks: a loss that does not reach a parameter gives it $g = 0$, and its
-    average decays all the same.
+    It is one for all networks: a loss that does not reach a network gives it $g = 0$, and its
+    averages decay all the same.
+
+    **Arguments:**
+
+    - `gradient`: $g$, of the networks that the loss reached, by name.
+    - `params`, `averages`: $\theta$ and $n$, of all networks.
     """
-    return optax.rmsprop(1e-3, decay=0.99, eps=1e-8, eps_in_sqrt=False)
+    decayed = jax.tree.map(lambda n: 0.99 * n, averages)
+    reached = {
+        name: jax.tree.map(lambda n, g: n + 0.01 * g**2, decayed[name], of_network)
+        for name, of_network in gradient.items()
+    }
+    moved = {
+        name: jax.tree.map(
+            lambda theta, g, n: theta - 1e-3 * g / (jnp.sqrt(n) + 1e-8),
+            params[name],
+            of_network,
+            reached[name],
+        )
+        for name, of_network in gradient.items()
+    }
+    return {**params, **moved}, {**decayed, **reached}
 
 
 def mean_loss(loss: Callable, axes: tuple[int | None, ...]) -> Callable:
     """The mean of a single-transition loss over the mapped arguments."""
     return lambda *args: jax.vmap(loss, axes)(*args).mean()
-
-
-def apply(optimiser: Any, gradient: Any, params: Any, averages: Any) -> tuple[Any, Any]:
-    """Parameters and averages after one step."""
-    change, averages = optimiser.update(gradient, averages, params)
-    return optax.apply_updates(params, change), averages
 
 
 def name(function: Callable) -> str:

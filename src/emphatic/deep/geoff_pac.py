@@ -10,7 +10,7 @@ import optax
 
 from . import replay
 from .actor_critic import restarting
-from .agent import Agent, apply, mean_loss, name, rmsprop
+from .agent import Agent, mean_loss, name, rmsprop
 from .losses import density_loss, td_error, value_loss
 from .networks import HIDDEN, network, Policy, positive, value
 from .transition import Transition
@@ -83,8 +83,7 @@ def geoff_pac(
     - `critic_norm`: The largest norm of a gradient of both critics.
     - `num_sampled`, `warm_up`, `target_every`, `hidden`: As in [actor_critic].
     """
-    optimiser, clip = rmsprop(), optax.clip_by_global_norm(critic_norm)
-    critics = ("v", "c")
+    clip, critics = optax.clip_by_global_norm(critic_norm), ("v", "c")
 
     def init(key: Any, example: Transition, capacity: int) -> GeoffPACState:
         size, dtype = example.observation.shape[-1], example.observation.dtype
@@ -99,7 +98,7 @@ def geoff_pac(
         return GeoffPACState(
             params=params,
             target={each: params[each] for each in critics},
-            averages=optimiser.init(params),
+            averages=jax.tree.map(jnp.zeros_like, params),
             replay=replay.empty(example, capacity),
             first=jnp.zeros(workers, dtype),
             second=nothing,
@@ -109,8 +108,10 @@ def geoff_pac(
     def log_density(theta: Any, y: Transition) -> Any:
         return policy.log_density(policy.at(theta, y.observation), y.action)
 
-    def critic_loss(params: Any, target: Any, y: Transition, others: Any) -> Any:
-        rho = jnp.exp(log_density(params["policy"], y)) / y.behavior
+    def ratio(theta: Any, y: Transition) -> Any:
+        return jnp.exp(log_density(theta, y)) / y.behavior
+
+    def critic_loss(params: Any, target: Any, y: Transition, rho: Any, others: Any) -> Any:
         v, v_next = value(params["v"], y.observation), value(target["v"], y.observation_next)
         c, c_next = positive(target["c"], y.observation), positive(params["c"], y.successor)
         of_v = value_loss(
@@ -119,7 +120,7 @@ def geoff_pac(
         back = discount_hat * jnp.minimum(rho, density_clip) * c
         return of_v + density_loss(c_next, discount_hat, back, normaliser, others)
 
-    of_critics = jax.grad(mean_loss(critic_loss, (None, None, 0, 0)))
+    of_critics = jax.grad(mean_loss(critic_loss, (None, None, 0, 0, 0)))
 
     def update(
         state: GeoffPACState, batch: Transition, time: Any, key: Any
@@ -131,14 +132,16 @@ def geoff_pac(
             for data in (past, batch):
                 c = jax.vmap(positive, (None, 0))(params["c"], data.successor)
                 others = (c.sum() - c) / (len(c) - 1)
-                gradient = of_critics(params, state.target, data, others)
-                gradient, _ = clip.update(gradient, clip.init(params))
-                params, averages = apply(optimiser, gradient, params, averages)
+                rho = jax.vmap(ratio, (None, 0))(params["policy"], data)
+                learning = {each: params[each] for each in critics}
+                gradient = of_critics(learning, state.target, data, rho, others)
+                gradient, _ = clip.update(gradient, clip.init(learning))
+                params, averages = rmsprop(gradient, params, averages)
 
             def ascend(y: Transition, first: Any, second: Any, intrinsic: Any) -> tuple:
                 theta = params["policy"]
                 score = jax.grad(log_density)(theta, y)
-                rho = jnp.minimum(jnp.exp(log_density(theta, y)) / y.behavior, actor_clip)
+                rho = jnp.minimum(ratio(theta, y), actor_clip)
                 v, c = value(params["v"], y.observation), positive(params["c"], y.observation)
                 v_next = value(state.target["v"], y.observation_next)
                 delta = td_error(v, y.reward, discount * y.bootstraps, v_next)
@@ -159,9 +162,8 @@ def geoff_pac(
                 return Delta, discount * rho * F1, second, intrinsic
 
             Delta, first, second, intrinsic = jax.vmap(ascend)(batch, first, second, intrinsic)
-            gradient = jax.tree.map(jnp.zeros_like, params)
-            gradient["policy"] = jax.tree.map(lambda g: -g.mean(0), Delta)
-            params, averages = apply(optimiser, gradient, params, averages)
+            gradient = {"policy": jax.tree.map(lambda g: -g.mean(0), Delta)}
+            params, averages = rmsprop(gradient, params, averages)
             return params, averages, first, second, intrinsic
 
         def wait(*unchanged: Any) -> tuple:

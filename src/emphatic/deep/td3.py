@@ -9,7 +9,7 @@ import numpy as np
 import optax
 
 from . import replay
-from .agent import Agent, apply
+from .agent import Agent
 from .networks import network, outputs, Policy, Softmax
 from .transition import Transition
 
@@ -84,6 +84,10 @@ def td3(
             replay=replay.empty(example, capacity),
         )
 
+    def adam(gradient: Any, params: Any, moments: Any) -> tuple[Any, Any]:
+        change, moments = optimiser.update(gradient, moments, params)
+        return optax.apply_updates(params, change), moments
+
     def box(z: Any) -> Any:
         return jnp.asarray(centre, z.dtype) + jnp.asarray(half, z.dtype) * z
 
@@ -128,11 +132,11 @@ def td3(
             goal = jax.vmap(target_value, (None, 0, 0))(target, data, keys)
             twins = {name: params[name] for name in ("q1", "q2")}
             gradient = jax.grad(critic_loss)(twins, data, goal)
-            twins, critics = apply(optimiser, gradient, twins, critics)
+            twins, critics = adam(gradient, twins, critics)
 
             def improve(layers: Any, target: Any, actor: Any) -> tuple:
                 gradient = jax.grad(policy_loss)(layers, twins["q1"], data)
-                layers, actor = apply(optimiser, gradient, layers, actor)
+                layers, actor = adam(gradient, layers, actor)
                 fresh = {"policy": layers, **twins}
                 return layers, optax.incremental_update(fresh, target, tau), actor
 

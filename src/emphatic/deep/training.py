@@ -93,7 +93,7 @@ def train(
     capacity = num_iterations if capacity is None else capacity
     _require(seeds, num_iterations, evaluate_every, num_workers, capacity)
     if evaluate is None and isinstance(experience, Environment):
-        evaluate = _excursions(experience, agent.act)
+        evaluate = _excursions(experience, agent.act, agent.definition.get("discount", 0.99))
     begins = range(0, num_iterations, evaluate_every)
     keys = _keys(seeds)
     if isinstance(experience, Environment):
@@ -246,8 +246,10 @@ def _program(
 
 
 @lru_cache(maxsize=8)
-def _excursions(environment: Environment, act: Callable) -> Callable[[Any, Any], dict[str, Any]]:
-    return excursions(environment, act)
+def _excursions(
+    environment: Environment, act: Callable, discount: float
+) -> Callable[[Any, Any], dict[str, Any]]:
+    return excursions(environment, act, discount)
 
 
 @lru_cache(maxsize=8)
