@@ -15,6 +15,7 @@ reproduce: .venv/runtime
 	$(BIN)/emphatic reproduce emphasis --out results
 	$(BIN)/emphatic reproduce evaluation --out results
 	$(BIN)/emphatic reproduce convergence --out results
+	$(BIN)/emphatic reproduce control --out results
 
 lint: .venv/development
 	$(BIN)/ruff check .

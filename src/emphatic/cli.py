@@ -411,7 +411,8 @@ def _train(arguments: list[str]) -> int:
         if board is not None:
             for name, entries in values.items():
                 for seed, value in zip(seeds, entries, strict=True):
-                    board.add_scalar(f"{name}/{seed}", float(value), steps)
+                    if np.isfinite(value):  # NaN is what was not measured
+                        board.add_scalar(f"{name}/{seed}", float(value), steps)
 
     try:
         trained(seeds=seeds, kind=given.pop("policy"), watch=watch, **given)
@@ -439,9 +440,11 @@ def _evaluate(arguments: list[str]) -> int:
     if path.startswith("-") or not path:
         raise ValueError(f"path: not given; `{program}` needs a folder or a file with a policy")
     options = _tyro(Evaluate, rest, f"emphatic evaluate {path}")
+    from . import _checks as checks
     from . import _show
     from .deep.policy import load, played
 
+    checks.count("episodes", options.episodes)
     learned = load(path)
     found = played(learned, options.episodes, options.seed)
     if options.json:

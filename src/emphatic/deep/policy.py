@@ -17,7 +17,18 @@ from .. import statistics
 from .._files import replacing, writable
 from . import experience as recordings
 from .checkpoint import named
-from .task import agent, experienced, labelled, learn, policy, returns, Task, task
+from .task import (
+    agent,
+    experienced,
+    iteration,
+    kinds,
+    labelled,
+    learn,
+    policy,
+    returns,
+    Task,
+    task,
+)
 
 FORMAT = "emphatic policy 1"
 DESCRIBED = ("algorithm", "environment", "kind", "seeds", "num_steps", "discount", "max_steps")
@@ -78,9 +89,9 @@ def load(path: str | os.PathLike) -> Learned:
         with safe_open(path, "np") as file:
             names, metadata = file.keys(), file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in names}
-        described = json.loads(metadata["policy"])
-        if described.pop("format") != FORMAT:
-            raise ValueError(f"its format is not {FORMAT!r}")
+        described = json.loads(metadata.get("policy", "{}"))
+        if described.pop("format", None) != FORMAT:
+            raise ValueError(f"it does not say {FORMAT!r}")
 
         def grown(node: Any) -> Any:
             return arrays[node] if isinstance(node, str) else tuple(map(grown, node))
@@ -166,9 +177,8 @@ def trained(
     check.probability("discount", discount)
     recorded = None if experience is None else recordings.load(experience)
     where = task(env, max_steps, recorded)
-    mine = policy(where, kind)
-    learner = agent(algorithm, mine, discount=discount)
-    kind = kind or ("gaussian" if where.num_actions is None else "softmax")
+    learner = agent(algorithm, policy(where, kind), discount=discount)
+    iteration(recorded, steps, evaluate_every)
     if (out / "policy.safetensors").exists():
         raise ValueError(f"out: {out} has a policy already; choose another folder, or remove it")
     checkpoint = writable(out) / "checkpoint.safetensors"
@@ -185,7 +195,14 @@ def trained(
     )
     labelled(training, algorithm, environment=env).to_netcdf(out / "curves.nc", engine="scipy")
     found = Learned(
-        algorithm, env, kind, training.theta, training.seeds, steps, discount, max_steps
+        algorithm,
+        env,
+        kind or kinds(where)[0],
+        training.theta,
+        training.seeds,
+        steps,
+        discount,
+        max_steps,
     )
     save(found, out / "policy.safetensors")
     checkpoint.unlink(missing_ok=True)

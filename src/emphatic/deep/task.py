@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 WORKERS = 10
 MEASURED = ("J", "return", "ratio", "sample_size", "emphasis", "trace", "slope")
-BOXES = {"gaussian": Gaussian, "truncated": TruncatedGaussian}
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +78,10 @@ def task(
 
 
 def _limit(name: str) -> int:
-    import gymnasium
-
+    try:
+        import gymnasium
+    except ImportError:
+        raise ValueError(f"environment: Gymnasium is not installed; {gym.INSTALL}") from None
     try:
         limit = gymnasium.spec(name).max_episode_steps
     except gymnasium.error.Error as error:
@@ -90,27 +91,34 @@ def _limit(name: str) -> int:
     return limit
 
 
+def kinds(task: Task) -> tuple[str, ...]:
+    """The kinds of policy for the actions of a task: first the one that is the default.
+
+    **Arguments:**
+
+    - `task`: The task.
+    """
+    return ("softmax",) if task.num_actions is not None else ("gaussian", "truncated")
+
+
 def policy(task: Task, kind: str | None = None) -> Policy:
     """A policy for the actions of a task.
 
     **Arguments:**
 
     - `task`: The task.
-    - `kind`: `gaussian` or `truncated` for vectors, `softmax` for numbers; by default the first.
+    - `kind`: `gaussian` or `truncated` for vectors, `softmax` for numbers; see [kinds].
     """
-    kinds = ("softmax",) if task.num_actions is not None else tuple(BOXES)
-    kind = kinds[0] if kind is None else kind
-    if kind not in (*BOXES, "softmax"):
-        raise unknown("policy", kind, (*BOXES, "softmax"))
-    if kind not in kinds:
+    known, kind = kinds(task), kind or kinds(task)[0]
+    if kind not in known:
         what = "vectors" if task.num_actions is None else "numbers"
         raise ValueError(
             f"policy: got {kind!r}; the actions of {task.name!r} are {what}, for which there is "
-            f"{' or '.join(kinds)}"
+            f"{' or '.join(known)}"
         )
     if task.num_actions is not None:
         return Softmax(task.num_actions)
-    return BOXES[kind](task.low, task.high)
+    return {"gaussian": Gaussian, "truncated": TruncatedGaussian}[kind](task.low, task.high)
 
 
 def agent(algorithm: str, policy: Policy, **settings: Any) -> Agent:
@@ -159,6 +167,28 @@ def experienced(
     return found
 
 
+def iteration(experience: Any, num_steps: int, evaluate_every: int) -> int:
+    """How many steps an iteration has; a `ValueError` if they do not make up what is asked for.
+
+    **Arguments:**
+
+    - `experience`: What is learned from; recordings have as many steps as workers.
+    - `num_steps`: The environment steps of a run.
+    - `evaluate_every`: How many of them are between evaluations.
+    """
+    recordings = [experience] if isinstance(experience, Experience) else experience
+    recordings = recordings if isinstance(recordings, Sequence) else []
+    workers = recordings[0].behavior.shape[1] if recordings else WORKERS
+    if evaluate_every < 1 or evaluate_every % workers:
+        raise ValueError(f"evaluate_every: got {evaluate_every}; {workers} workers must divide it")
+    if num_steps < 1 or num_steps % evaluate_every:
+        raise ValueError(f"steps: got {num_steps}; a multiple of {evaluate_every} is required")
+    for each in recordings:
+        if each.num_steps < num_steps:
+            raise ValueError(f"steps: got {num_steps}; the experience has {each.num_steps}")
+    return workers
+
+
 def learn(
     task: Task,
     agent: Agent,
@@ -185,12 +215,7 @@ def learn(
     - `checkpoint`: A file to go on from, if it exists, and to write at each evaluation.
     - `watch`: Called at each evaluation with the steps so far and the values of all runs.
     """
-    one = experience[0] if isinstance(experience, Sequence) else experience
-    workers = one.behavior.shape[1] if isinstance(one, Experience) else WORKERS
-    if evaluate_every % workers:
-        raise ValueError(f"evaluate_every: got {evaluate_every}; {workers} workers must divide it")
-    if num_steps < 1 or num_steps % evaluate_every:
-        raise ValueError(f"steps: got {num_steps}; a multiple of {evaluate_every} is required")
+    workers = iteration(experience, num_steps, evaluate_every)
     ours, discount = task.environment, agent.definition["discount"]
 
     def judge(steps: int, values: dict[str, np.ndarray], theta: Any) -> dict[str, Any]:

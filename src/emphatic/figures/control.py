@@ -85,7 +85,7 @@ def _part(
 
     def make(folder: Path, progress: Progress) -> "xarray.Dataset":
         from ..deep.policy import Learned, save
-        from ..deep.task import experienced, labelled, learn
+        from ..deep.task import experienced, kinds, labelled, learn
 
         for each in (CHECKPOINTS, "policies"):
             (folder / each).mkdir(exist_ok=True)
@@ -100,9 +100,9 @@ def _part(
             checkpoint=folder / CHECKPOINTS / f"{name}.safetensors",
             watch=lambda done, _: progress(len(seeds) * done, total),
         )
-        kind = "gaussian" if task.num_actions is None else "softmax"
+        words = algorithm, task.name, kinds(task)[0]
         gamma = agent.definition["discount"]
-        learned = Learned(algorithm, task.name, kind, training.theta, tuple(seeds), steps, gamma)
+        learned = Learned(*words, training.theta, training.seeds, steps, gamma)
         save(learned, folder / "policies" / f"{name}.safetensors")
         if filmed and task.environment is not None:
             _film(folder, algorithm, task, agent, training)
