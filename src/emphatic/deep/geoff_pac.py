@@ -46,7 +46,7 @@ def geoff_pac(
     trace: Callable[[Any, Transition], Any] = restarting,
     value_clip: float = 1.0,
     density_clip: float = 2.0,
-    actor_clip: float = 2.0,
+    actor_clip: float = float("inf"),
     critic_norm: float = 0.5,
     num_sampled: int = 10,
     warm_up: int = 100,
@@ -70,6 +70,10 @@ def geoff_pac(
     \Delta_t &= \hat\gamma v(S_t)M^{(2)}_t + \rho_tM^{(1)}_t\delta_t\nabla\log\pi(A_t|S_t). &&
     \end{aligned}
     $$
+
+    The first term is right where $E_\mu[\rho\nabla\log\pi] = 0$. A [Gaussian] that leaves the box,
+    or a clipped ratio, breaks that, and then $v$ moves the policy by its size alone: where all
+    rewards are negative, out of the box. With a [TruncatedGaussian] it does not.
 
     **Arguments:**
 
