@@ -51,9 +51,9 @@ def parts(
     steps = NUM_STEPS if steps is None else steps
     if steps % EVERY:
         raise ValueError(f"steps: got {steps}; a multiple of {EVERY} is required")
-    for name, value in (("seed", seed + 1), ("runs", runs)):
-        if value > SEEDS:
-            raise ValueError(f"{name}: got {value - (name == 'seed')}; at most 2^16 are possible")
+    for name, value, most in (("seed", seed, SEEDS - 1), ("runs", runs, SEEDS)):
+        if value > most:
+            raise ValueError(f"{name}: got {value}; at most {most} is possible")
     algorithms = ALGORITHMS if algorithms is None else tuple(dict.fromkeys(algorithms))
     if not algorithms:
         raise ValueError(f"algorithms: got none; known: {', '.join(ALGORITHMS)}")

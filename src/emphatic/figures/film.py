@@ -22,12 +22,12 @@ def film(folder: Path, states: Any, title: str) -> None:
     from . import style
 
     q, goal = np.asarray(states.q), np.asarray(states.goal)
-    joints = _joints(q)
+    places = joints(q)
     times = [t for t in STRIP if t < len(q)]
     with style.context():
         figure, axes = style.panels(1, len(times), figsize=(1.5 * len(times), 1.9))
         for panel, t in zip(axes[0], times, strict=True):
-            _arm(panel, joints, goal, t)
+            _arm(panel, places, goal, t)
         figure.suptitle(title, fontsize=9)
         figure.savefig(folder / "film.png", dpi=150, metadata={"Software": None})
         figure, ((panel,),) = style.panels(1, 1, figsize=(2.4, 2.7))
@@ -35,12 +35,12 @@ def film(folder: Path, states: Any, title: str) -> None:
         writer.setup(figure, folder / "film.gif", dpi=100)
         for t in range(len(q)):
             panel.clear()
-            _arm(panel, joints, goal, t)
+            _arm(panel, places, goal, t)
             writer.grab_frame()
         writer.finish()
 
 
-def _joints(q: np.ndarray) -> np.ndarray:
+def joints(q: np.ndarray) -> np.ndarray:
     """Shoulder, elbow and fingertip at each time."""
     from ..deep.reacher import LINK, TIP
 
@@ -49,12 +49,12 @@ def _joints(q: np.ndarray) -> np.ndarray:
     return np.concatenate([np.zeros((len(q), 1, 2)), np.cumsum(links, axis=1)], axis=1)
 
 
-def _arm(axes: Any, joints: np.ndarray, goal: np.ndarray, t: int) -> None:
+def _arm(axes: Any, places: np.ndarray, goal: np.ndarray, t: int) -> None:
     from . import style
 
-    axes.plot(*joints[: t + 1, 2].T, color=style.SKY, lw=1)
-    axes.plot(*joints[t].T, "-o", color=style.BLUE, lw=3, ms=4, solid_capstyle="round")
-    axes.plot(*joints[t, 2], "o", color=style.BLACK, ms=4)
+    axes.plot(*places[: t + 1, 2].T, color=style.SKY, lw=1)
+    axes.plot(*places[t].T, "-o", color=style.BLUE, lw=3, ms=4, solid_capstyle="round")
+    axes.plot(*places[t, 2], "o", color=style.BLACK, ms=4)
     axes.plot(*goal[t], "o", color=style.VERMILION, ms=7, mfc="none", mew=1.6)
     axes.set(xlim=(-0.23, 0.23), ylim=(-0.23, 0.23), xticks=[], yticks=[], title=f"t = {t}")
     axes.set_aspect("equal")
