@@ -12,6 +12,7 @@ import pytest
 import xarray
 from PIL import Image
 
+from emphatic import _show, cli
 from emphatic.deep import gym, policy, replay, task
 from emphatic.deep.agent import Agent
 from emphatic.deep.environment import Environment
@@ -408,8 +409,8 @@ def wandering(name, policy, **settings):
     """An agent that compiles in no time: its parameters wander about."""
 
     def init(key, example, capacity):
-        size = example.observation.shape[-1]
-        theta = policy.init(key, size, example.observation.dtype)
+        shapes = jax.eval_shape(lambda key: policy.init(key, example.observation.shape[-1]), key)
+        theta = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
         return Wandering({"policy": theta}, replay.empty(example, capacity))
 
     def update(state, batch, time, key):
@@ -424,7 +425,7 @@ def wandering(name, policy, **settings):
     def act(theta, observation, key):
         return policy.sample(policy.at(theta, observation), key)
 
-    definition = {"algorithm": name, "discount": 0.99}
+    definition = {"algorithm": name, "discount": 0.99, **settings}
     return Agent(init, update, lambda state: state.params["policy"], act, definition)
 
 
@@ -504,3 +505,37 @@ def test_the_policies_of_the_figure_can_be_played(resumed):
     assert (learned.algorithm, learned.seeds, learned.num_steps) == ("ace", (0, 1), 2000)
     played = policy.played(dataclasses.replace(learned, max_steps=4), 2)
     assert [run["length"]["mean"] for run in played["runs"]] == [4, 4]
+
+
+def test_training_goes_on_after_an_interruption_but_not_as_another_one(
+    capsys, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(policy, "agent", wandering)
+    monkeypatch.setenv("XLA_FLAGS", "")
+    out = tmp_path / "out"
+    arguments = ["train", "--env", "Pendulum-v1", "--max-steps", "5", "--steps", "2000"]
+    arguments += ["--out", str(out)]
+
+    def stop(steps, total, values):
+        if steps == 2000:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_show, "show_values", stop)
+        assert cli.main(arguments) == 130
+    assert sorted(path.name for path in out.iterdir()) == ["checkpoint.safetensors", "experience"]
+    kept = (out / "checkpoint.safetensors").read_bytes()
+    capsys.readouterr()
+    assert cli.main([*arguments, "--discount", "0.5"]) == 2
+    printed, err = capsys.readouterr()
+    assert (printed, err.count("\n")) == ("", 1)
+    assert "belongs to another experiment: discount is 0.99 there and 0.5 here" in err
+    assert (out / "checkpoint.safetensors").read_bytes() == kept
+    assert cli.main(arguments) == 0
+    printed, err = capsys.readouterr()
+    assert printed.startswith("2000 of 2000 steps: J ")
+    assert sorted(path.name for path in out.iterdir()) == [
+        "curves.nc",
+        "experience",
+        "policy.safetensors",
+    ]

@@ -400,11 +400,10 @@ def _train(arguments: list[str]) -> int:
     checks.count("steps", options.steps)
     checks.count("seeds", options.seeds)
     checks.seed(options.seed)
-    given = vars(options)
-    seeds = range(given.pop("seed"), options.seed + given.pop("seeds"))
+    seeds = range(options.seed, options.seed + options.seeds)
     if seeds.stop > 2**32:
         raise ValueError(f"seed: got {seeds.stop - 1}; below 2^32 is required")
-    board = _board(options.out / "tensorboard") if given.pop("tensorboard") else None
+    board = _board(options.out / "tensorboard") if options.tensorboard else None
 
     def watch(steps: int, values: dict[str, np.ndarray]) -> None:
         _show.show_values(steps, options.steps, values)
@@ -414,8 +413,9 @@ def _train(arguments: list[str]) -> int:
                     if np.isfinite(value):  # NaN is what was not measured
                         board.add_scalar(f"{name}/{seed}", float(value), steps)
 
+    others = {**vars(options), "seeds": seeds, "kind": options.policy, "watch": watch}
     try:
-        trained(seeds=seeds, kind=given.pop("policy"), watch=watch, **given)
+        trained(**{k: v for k, v in others.items() if k not in ("seed", "policy", "tensorboard")})
     finally:
         if board is not None:
             board.close()
