@@ -254,7 +254,7 @@ def test_numbers_of_actions_are_learned_too():
 
 def test_geoff_pac_in_plain_numpy():
     """The critics, both traces and the direction of the actor, one worker after the other."""
-    batches, hat, l1, l2, k = made_up(3), 0.3, 0.7, 0.6, 0.05
+    batches, hat, l1, l2, k = made_up(4), 0.3, 0.7, 0.6, 0.05
     agent = geoff_pac(POLICY, discount_hat=hat, normaliser=k, actor_clip=2.0, **SMALL)
     (first, _), *path = run(agent, batches)
     params, target = (jax.tree.map(np.asarray, tree) for tree in (first.params, first.target))
