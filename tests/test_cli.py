@@ -860,19 +860,19 @@ def test_jax_has_not_begun_when_the_command_line_asks_for_devices():
 def test_a_policy_is_trained_and_evaluated_on_a_box(capsys, tmp_path):
     out = tmp_path / "pendulum"
     arguments = "--env Pendulum-v1 --algorithm cof-pac --policy truncated --max-steps 9"
-    arguments += f" --steps 1200 --evaluate-every 600 --out {out}"
+    arguments += f" --steps 2000 --out {out}"
     status, printed, err = run(capsys, "train", *arguments.split())
     assert (status, err) == (0, "")
     lines = printed.splitlines()
     assert [line.split(":")[0].strip() for line in lines[:3]] == [
-        "0 of 1200 steps",
-        "600 of 1200 steps",
-        "1200 of 1200 steps",
+        "0 of 2000 steps",
+        "1000 of 2000 steps",
+        "2000 of 2000 steps",
     ]
     assert all(re.search(r"J -\d+\.\d\d, return -\d+\.\d\d$", line) for line in lines[:3])
     assert lines[3] == f"written to {out}: curves.nc, experience, policy.safetensors"
     curves = xarray.load_dataset(out / "curves.nc", engine="scipy")
-    assert curves["steps"].values.tolist() == [0, 600, 1200]
+    assert curves["steps"].values.tolist() == [0, 1000, 2000]
     assert 0.8 < float(curves["ratio"][0, 2]) < 1.25  # a truncated policy stays in the box
     status, printed, _ = run(capsys, "evaluate", str(out), "--episodes", "3", "--json")
     found = json.loads(printed)
@@ -895,7 +895,9 @@ def test_policies_are_trained_with_numbers_of_actions_from_a_recording(capsys, t
     given = tmp_path / "given.safetensors"
     experience.save(gym.record("CartPole-v1", 400, 4), given)
     arguments = f"--env CartPole-v1 --algorithm off-pac --seeds 2 --seed 5 --experience {given}"
-    arguments += f" --steps 400 --evaluate-every 400 --limit-ends --out {tmp_path / 'out'}"
+    arguments += (
+        f" --steps 400 --evaluate-every 400 --max-steps 40 --limit-ends --out {tmp_path / 'out'}"
+    )
     status, printed, err = run(capsys, "train", *arguments.split())
     assert (status, err) == (0, "")
     assert re.search(r"400 of 400 steps: J \d+\.\d\d \+- \d+\.\d\d, return \d+", printed)

@@ -135,8 +135,8 @@ class Sweep(Reproduce):
 class Control(Reproduce):
     """Trains networks on Reacher; writes data, policies, summary, drawing and a film.
 
-    Geoff-PAC and TD3 have at most 10 runs, unless all are asked for. After Ctrl-C the same command
-    goes on where it was. With --authors their variants of COF-PAC and ACE are added."""
+    Geoff-PAC has at most 10 runs and TD3 at most 5, unless all are asked for. After Ctrl-C the same
+    command goes on where it was. With --authors their variants of COF-PAC and ACE are added."""
 
     algorithms: tuple[str, ...] | None = None
     """Which of cof-pac, ace, off-pac, geoff-pac and td3; by default all."""
