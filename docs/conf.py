@@ -10,6 +10,7 @@ import tomllib
 import unicodedata
 from functools import cache, cached_property
 from importlib.util import find_spec, resolve_name
+from itertools import takewhile
 from pathlib import Path
 from types import FunctionType, ModuleType
 
@@ -58,6 +59,24 @@ MODULES = [
     "emphatic.experiment",
     "emphatic.statistics",
     "emphatic.figures",
+    "emphatic.deep.environment",
+    "emphatic.deep.reacher",
+    "emphatic.deep.experience",
+    "emphatic.deep.gym",
+    "emphatic.deep.transition",
+    "emphatic.deep.networks",
+    "emphatic.deep.losses",
+    "emphatic.deep.replay",
+    "emphatic.deep.agent",
+    "emphatic.deep.actor_critic",
+    "emphatic.deep.geoff_pac",
+    "emphatic.deep.td3",
+    "emphatic.deep.agents",
+    "emphatic.deep.evaluation",
+    "emphatic.deep.training",
+    "emphatic.deep.checkpoint",
+    "emphatic.deep.task",
+    "emphatic.deep.policy",
 ]
 METHODS = (FunctionType, property, cached_property, classmethod, staticmethod)
 
@@ -131,8 +150,21 @@ def public_names() -> dict[str, Public]:
             elif inspect.isroutine(inspect.unwrap(value)):
                 found[short] = Public(full, value, value.__doc__ or "")
             elif not hidden:
-                found[short] = Public(full, value, constant_docstring(module, name))
+                words = constant_docstring(module, name)
+                if words or not module_name.startswith("emphatic.deep."):  # there, a detail
+                    found[short] = Public(full, value, words)
     return found
+
+
+def nearest(name: str, where: str) -> Public | None:
+    """The public name that is meant in a place: of several, the one with most of its path."""
+
+    def shared(public: Public) -> int:
+        pairs = zip(public.full.split("."), where.split("."), strict=False)
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+    found = [each for each in public_names().values() if each.full.endswith(f".{name}")]
+    return max(found, key=shared, default=None)
 
 
 def require_documented(app, exception):
@@ -172,10 +204,12 @@ def to_rst(text: str, where: str) -> str:
             return f"**{found}**"
         if kind == "special":
             return f"\\{found}"
-        if found not in public_names():
+        public = nearest(found, where)
+        if public is None:
             log.warning("%s: [%s] is not a public name", where, found)
             return found
-        return f":py:obj:`{found} <{public_names()[found].full}>`"
+        after = match.string[match.end() : match.end() + 1]
+        return f":py:obj:`{found} <{public.full}>`" + ("\\ " if after.isalnum() else "")
 
     text, *blocks = DISPLAY.split(text)
     parts = [INLINE.sub(inline, text)]
@@ -199,7 +233,7 @@ def shorten_signature(app, what, name, obj, options, signature, returns):
         signature = signature and signature.replace(union, "ArrayLike")
     if signature:
         signature = re.sub(r"= <(?:factory|function \S+)>", "= ...", signature)
-        signature = re.sub(r"~(?:\w+\.)+", "", signature)
+        signature = re.sub(r"~(?!emphatic\.)(?:\w+\.)+", "", signature)
     return signature, returns
 
 
