@@ -324,12 +324,12 @@ def test_geoff_pac_in_plain_numpy():
 
 
 def test_td3_in_plain_jax():
-    """Two iterations: twin values from the smaller target, a delayed policy, slow targets."""
-    batches, gamma, tau = made_up(2), 0.9, 0.1
-    agent = td3(POLICY, discount=gamma, batch_size=2, warm_up=1, tau=tau, hidden=(4,))
+    """Four iterations: twin values from the smaller target, a delayed policy, slow targets."""
+    batches, gamma, tau = made_up(4), 0.9, 0.1
+    agent = td3(POLICY, discount=gamma, batch_size=2, warm_up=1, noise=0.6, tau=tau, hidden=(4,))
     state = agent.init(jax.random.key(0), batches[0], 5)
     big = {
-        name: (*layers[:-1], (400.0 * layers[-1][0], layers[-1][1]))
+        name: (*layers[:-1], (900.0 * layers[-1][0], layers[-1][1] + 0.9))
         for name, layers in state.params.items()
     }
     params = target = big
@@ -367,7 +367,7 @@ def test_td3_in_plain_jax():
             data = list(rows(replay.sample_transitions(ring, for_sample, t + 1, 2)))
             goals = []
             for y, key in zip(data, jax.random.split(for_noise, 2), strict=True):
-                epsilon = np.clip(0.2 * np.asarray(jax.random.normal(key, (2,))), -0.5, 0.5)
+                epsilon = np.clip(0.6 * np.asarray(jax.random.normal(key, (2,))), -0.5, 0.5)
                 a = jnp.clip(pi(target["policy"], y.observation_next) + epsilon, -1, 1)
                 worst = min(q(target[n], y.observation_next, a) for n in ("q1", "q2"))
                 goals.append(y.reward + gamma * y.bootstraps * worst)

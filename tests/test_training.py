@@ -153,6 +153,27 @@ def test_a_run_that_diverges_is_reported_and_leaves_the_others_as_they_are():
     assert np.isnan(found.curves["J"][broken, 1:]).all()
 
 
+def test_no_random_number_is_used_twice():
+    """Not in another segment, run or evaluation: each key draws one number."""
+
+    def init(key, example, capacity):
+        nothing = {"update": jnp.zeros(8), "action": jnp.zeros(8)}
+        return CountState(nothing, replay.empty(example, capacity))
+
+    def update(state, batch, time, key):
+        drawn = {"update": jax.random.uniform(key), "action": batch.action[0, 0]}
+        noted = {name: state.params[name].at[time].set(drawn[name]) for name in drawn}
+        return CountState(noted, state.replay), {}
+
+    def evaluate(theta, key):
+        return {"evaluation": jax.random.uniform(key)}
+
+    agent = Agent(init, update, lambda state: state.params, lambda *_: None, {})
+    found = train(agent, DRIFT, [4, 5], 8, evaluate=evaluate, **SMALL)
+    numbers = [found.theta["update"], found.theta["action"], found.curves["evaluation"]]
+    assert len(np.unique(np.concatenate(numbers, 1))) == 2 * (8 + 8 + 3)
+
+
 def test_what_a_watcher_measures_joins_the_curves():
     def watch(steps, values, theta):
         assert np.isfinite(values["J"]).all()
