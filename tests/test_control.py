@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +18,7 @@ from emphatic.deep import gym, policy, replay, task
 from emphatic.deep.agent import Agent
 from emphatic.deep.environment import Environment
 from emphatic.deep.networks import Gaussian, Softmax, TruncatedGaussian
-from emphatic.deep.reacher import fingertip
+from emphatic.deep.reacher import fingertip, LINK, TIP
 from emphatic.deep.training import Training
 from emphatic.figures import control
 from emphatic.figures.film import film, joints
@@ -269,6 +270,17 @@ def test_the_drawing_has_the_papers_axes(authors):
         assert labels[4][:3] == labels[5][:3] == ["ours", "authors", "unclipped"]
 
 
+def test_a_spread_larger_than_the_axis_is_said_and_not_drawn():
+    wild = GOOD["off-pac"] - 100.0 * (np.arange(RUNS)[:, None] == 3)
+    panel = control.plot(made_up(GOOD | {"geoff-pac": wild})).axes[1]
+    words = panel.get_legend_handles_labels()[1]
+    assert words[0] == "Geoff-PAC, 10 runs (spread beyond the axis)"
+    assert len(panel.collections) == 2  # the bands of Off-PAC and COF-PAC
+    mean, median = (np.asarray(line.get_ydata(), float) for line in panel.lines[:2])
+    np.testing.assert_allclose(mean, wild.mean(0))
+    np.testing.assert_allclose(median, np.median(wild, 0))
+
+
 def test_other_tasks_have_their_own_axes():
     datasets = made_up({"cof-pac": 100 * rising(9000)}, "Pendulum-v1")
     bottom, _ = control.plot(datasets).axes[0].get_ylim()
@@ -277,11 +289,11 @@ def test_other_tasks_have_their_own_axes():
 
 def test_the_film_shows_the_arm_where_it_is(tmp_path):
     q = np.linspace([0.1, -0.2], [2.0, 1.0], 12)
-    film(tmp_path, SimpleNamespace(q=q, goal=np.tile([0.1, 0.05], (12, 1))), "an arm")
+    film(tmp_path, q, np.tile([0.1, 0.05], (12, 1)), (LINK, TIP), "an arm")
     with Image.open(tmp_path / "film.gif") as image:
         assert getattr(image, "n_frames", 0) == 12
     assert (tmp_path / "film.png").read_bytes().startswith(b"\x89PNG")
-    places = joints(q)
+    places = joints(q, (LINK, TIP))
     np.testing.assert_allclose(places[:, 2], jax.vmap(fingertip)(jnp.asarray(q)), atol=1e-12)
     np.testing.assert_allclose(np.linalg.norm(places[:, 1], axis=1), 0.1)
 
@@ -299,6 +311,18 @@ def test_tasks_know_their_actions():
     assert (pole.horizon, pole.num_actions, pole.environment) == (500, 2, None)
     assert isinstance(task.policy(pole), Softmax)
     assert task.task("CartPole-v1", max_steps=7).horizon == 7
+
+
+def test_reacher_needs_no_gymnasium_and_other_tasks_say_what_to_install(monkeypatch):
+    recorded = gym.record("Pendulum-v1", 10)
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+    monkeypatch.setitem(sys.modules, "mujoco", None)
+    assert len(control.parts(30, 0, None, True)) == 9
+    for given in (None, recorded):
+        with pytest.raises(ValueError, match=r"Gymnasium is not installed; run pip install .*gym"):
+            task.task("Pendulum-v1", experience=given)
+    with pytest.raises(ValueError, match="it is of 'Pendulum-v1', not of 'reacher'"):
+        task.task("reacher", experience=recorded)
 
 
 def test_recordings_are_made_once_and_reused(tmp_path, monkeypatch):

@@ -84,7 +84,24 @@ def test_the_scan_covers_the_parts_it_speaks_of():
     assert {"_types", "_markov", "schedules", "mdp", "problems", "oracle", "agents"} <= parts
 
 
+def test_only_the_figure_and_the_command_line_import_networks_and_inside_functions():
+    for module, path in MODULES.items():
+        tree = ast.parse(path.read_text())
+        anywhere, part = "deep" in imported(module, tree), module.split(".")[1]
+        assert (
+            not anywhere or part == "deep" or module in ("emphatic.figures.control", "emphatic.cli")
+        )
+        if part != "deep":
+            outside = ast.Module([node for node in tree.body if not _is_function(node)], [])
+            assert "deep" not in imported(module, outside)
+
+
+def _is_function(node: ast.AST) -> bool:
+    return isinstance(node, ast.FunctionDef)
+
+
 HEAVY = (
+    "emphatic.deep",
     "gymnasium",
     "matplotlib",
     "pandas",

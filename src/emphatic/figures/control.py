@@ -27,7 +27,7 @@ LABELS: dict[str, str] = dict(
 )
 VARIED, VARIANTS = ("cof-pac", "ace"), ("authors", "unclipped")  # besides ours
 NUM_STEPS, EVERY = 50_000, 1000
-TIMES, SOLVED = (10_000, 20_000, 50_000), -6.0
+TIMES, SOLVED, AXIS = (10_000, 20_000, 50_000), -6.0, (-20.0, -3.0)
 LATE = 0.2  # the part of a run that stands for its end
 SEEDS = 2**16  # of each seed, and of those there are as many
 
@@ -115,6 +115,7 @@ def _film(folder: Path, algorithm: str, task: Any, agent: Any, training: Any) ->
     """The first run's last policy."""
     import jax
 
+    from ..deep.reacher import LINK, TIP
     from ..deep.task import episode
     from .film import film
 
@@ -122,7 +123,8 @@ def _film(folder: Path, algorithm: str, task: Any, agent: Any, training: Any) ->
     play = jax.jit(lambda theta, key: episode(task.environment, agent.act, theta, key))
     states, reward, _ = play(theta, jax.random.key(training.seeds[0]))
     after = f"{LABELS[algorithm]} after {training.steps[-1]:,} steps"
-    film(folder, states, f"{after}: an episode that returns {float(reward.sum()):.1f}")
+    title = f"{after}: an episode that returns {float(reward.sum()):.1f}"
+    film(folder, np.asarray(states.q), np.asarray(states.goal), (LINK, TIP), title)
 
 
 @cache
@@ -282,11 +284,10 @@ def plot(datasets: Sequence["xarray.Dataset"], authors: bool = False) -> "Figure
             (axes[0, 0], ("ace", "td3", "cof-pac"), "as in the paper"),
             (axes[0, 1], ("geoff-pac", "off-pac", "cof-pac"), "beyond the paper (dotted: medians)"),
         ):
-            for name in filter(of.get, names):
-                runs = f"{LABELS[name]}, {of[name].sizes['run']} runs"
-                time, curves = _curve(of[name], "J")
-                style.band(panel, time, curves, colors[name], label=runs)
-                if title != "as in the paper":
+            for name in (name for name in names if name in of):
+                _runs(panel, of[name], colors[name])
+                if "medians" in title:
+                    time, curves = _curve(of[name], "J")
                     panel.plot(time, np.median(curves, axis=0), ":", color=colors[name], lw=1)
             _frame(panel, datasets, title)
         for name in ("ace", "off-pac", "cof-pac"):
@@ -320,13 +321,26 @@ def _curve(dataset: "xarray.Dataset", name: str) -> tuple[np.ndarray, np.ndarray
     return dataset["steps"].values, dataset[name].transpose("run", "steps").values
 
 
+def _runs(axes: "Axes", dataset: "xarray.Dataset", color: str) -> None:
+    """Mean and one standard deviation, or the mean alone where the axis is too small for both."""
+    from . import style
+
+    time, curves = _curve(dataset, "J")
+    label = f"{LABELS[dataset.attrs['algorithm']]}, {len(curves)} runs"
+    if _is_reacher(dataset) and np.nanmax(curves.std(axis=0)) > AXIS[1] - AXIS[0]:
+        label += " (spread beyond the axis)"
+        axes.plot(time, curves.mean(axis=0), color=color, lw=1.3, label=label)
+    else:
+        style.band(axes, time, curves, color, label=label)
+
+
 def _frame(axes: "Axes", datasets: Sequence["xarray.Dataset"], title: str) -> None:
     """The paper's axes, where it is the paper's task."""
     from . import style
 
     axes.set(title=title, xlim=(0, int(datasets[0]["steps"][-1])))
     if _is_reacher(datasets[0]):
-        axes.set_ylim(-20, -3)
+        axes.set_ylim(*AXIS)
     if datasets[0].attrs["environment"] == "reacher":
         axes.axhline(still(), color=style.BLACK, ls="--", lw=1, label="an arm that does not move")
 

@@ -1,5 +1,6 @@
 """An episode of Reacher, as a strip of pictures and as a film."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,21 +9,23 @@ import numpy as np
 STRIP = (0, 3, 6, 10, 15, 20, 30, 49)  # the times on the strip
 
 
-def film(folder: Path, states: Any, title: str) -> None:
+def film(
+    folder: Path, q: np.ndarray, goal: np.ndarray, lengths: Sequence[float], title: str
+) -> None:
     """Writes `film.png`, a few moments of an episode, and `film.gif`, all of it.
 
     **Arguments:**
 
     - `folder`: Where to.
-    - `states`: The states of Reacher, with time as the leading axis.
+    - `q`, `goal`: Angles of the joints and places of the goal, with time as the leading axis.
+    - `lengths`: The lengths of the links.
     - `title`: What is shown.
     """
     from matplotlib.animation import PillowWriter
 
     from . import style
 
-    q, goal = np.asarray(states.q), np.asarray(states.goal)
-    places = joints(q)
+    places = joints(q, lengths)
     times = [t for t in STRIP if t < len(q)]
     with style.context():
         figure, axes = style.panels(1, len(times), figsize=(1.5 * len(times), 1.9))
@@ -40,12 +43,10 @@ def film(folder: Path, states: Any, title: str) -> None:
         writer.finish()
 
 
-def joints(q: np.ndarray) -> np.ndarray:
+def joints(q: np.ndarray, lengths: Sequence[float]) -> np.ndarray:
     """Shoulder, elbow and fingertip at each time."""
-    from ..deep.reacher import LINK, TIP
-
     angles = np.cumsum(q, axis=1)
-    links = np.array([LINK, TIP])[:, None] * np.stack([np.cos(angles), np.sin(angles)], -1)
+    links = np.array(lengths)[:, None] * np.stack([np.cos(angles), np.sin(angles)], -1)
     return np.concatenate([np.zeros((len(q), 1, 2)), np.cumsum(links, axis=1)], axis=1)
 
 
