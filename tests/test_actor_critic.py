@@ -25,6 +25,8 @@ from emphatic.deep.networks import Gaussian, outputs, Softmax
 from emphatic.deep.td3 import td3
 from emphatic.deep.transition import Transition
 
+pytestmark = pytest.mark.slow  # XLA compiles whole trainings
+
 WORKERS, GAMMA, ENTROPY = 3, 0.9, 0.05
 POLICY = Gaussian([-1.0, -1.0], [1.0, 1.0], hidden=(4,))
 SMALL = {

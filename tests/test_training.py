@@ -21,6 +21,8 @@ from emphatic.deep.networks import Gaussian
 from emphatic.deep.training import train
 from emphatic.deep.transition import transitions
 
+pytestmark = pytest.mark.slow  # XLA compiles whole trainings
+
 BOUND = np.ones(1)
 
 
