@@ -17,7 +17,7 @@ settings.register_profile(
     "emphatic",
     deadline=None,
     derandomize=True,
-    max_examples=25,
+    max_examples=20,
     phases=(Phase.reuse, Phase.generate),
 )
 settings.load_profile("emphatic")

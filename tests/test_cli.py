@@ -857,6 +857,7 @@ def test_jax_has_not_begun_when_the_command_line_asks_for_devices():
 
 
 @pytest.mark.usefixtures("flags")
+@pytest.mark.slow
 def test_a_policy_is_trained_and_evaluated_on_a_box(capsys, tmp_path):
     out = tmp_path / "pendulum"
     arguments = "--env Pendulum-v1 --algorithm cof-pac --policy truncated --max-steps 9"
@@ -889,6 +890,7 @@ def test_a_policy_is_trained_and_evaluated_on_a_box(capsys, tmp_path):
 
 
 @pytest.mark.usefixtures("flags")
+@pytest.mark.slow
 def test_policies_are_trained_with_numbers_of_actions_from_a_recording(capsys, tmp_path):
     from emphatic.deep import experience, gym
 

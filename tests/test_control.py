@@ -486,6 +486,7 @@ def _resumed(out):
     return folder, before, moved, summary
 
 
+@pytest.mark.slow
 def test_an_interrupted_figure_keeps_what_is_finished_and_goes_on(resumed):
     folder, before, moved, summary = resumed
     recordings = {f"experience/Pendulum-v1-{seed}.safetensors" for seed in (0, 1)}
@@ -509,6 +510,7 @@ def test_an_interrupted_figure_keeps_what_is_finished_and_goes_on(resumed):
     assert summary["engines"] == {"off-pac": ["scan"], "ace": ["scan"]}
 
 
+@pytest.mark.slow
 def test_data_have_every_measure_at_every_evaluation(resumed):
     for path in (resumed[0] / "data").iterdir():
         data = xarray.load_dataset(path, engine="scipy")
@@ -524,6 +526,7 @@ def test_data_have_every_measure_at_every_evaluation(resumed):
         assert facts.items() <= data.attrs.items()
 
 
+@pytest.mark.slow
 def test_the_policies_of_the_figure_can_be_played(resumed):
     learned = policy.load(resumed[0] / "policies" / "ace.safetensors")
     assert (learned.algorithm, learned.seeds, learned.num_steps) == ("ace", (0, 1), 2000)
@@ -531,6 +534,7 @@ def test_the_policies_of_the_figure_can_be_played(resumed):
     assert [run["length"]["mean"] for run in played["runs"]] == [4, 4]
 
 
+@pytest.mark.slow
 def test_training_goes_on_after_an_interruption_but_not_as_another_one(
     capsys, monkeypatch, tmp_path
 ):

@@ -46,7 +46,7 @@ def strictly(text: str) -> dict:
 
 
 def test_figure_2_has_the_settings_of_the_paper():
-    assert list(FIGURES) == ["emphasis", "evaluation", "convergence"]
+    assert list(FIGURES) == ["emphasis", "evaluation", "convergence", "control"]
     found = {each.name: each for each in emphasis_error.EXPERIMENTS}
     assert sorted(found) == ["gem-0.1", "gem-0.3", "references-0.1", "references-0.3"]
     for solid, num_steps in ((0.1, 1_000_000), (0.3, 2_000_000)):
