@@ -13,6 +13,8 @@ from emphatic.deep import gym
 from emphatic.deep.experience import FIELDS, load, save
 from emphatic.deep.gym import evaluate, record
 
+pytestmark = pytest.mark.slow  # it steps and compiles whole episodes
+
 BOX = spaces.Box(-1.0, 1.0, (2, 3), np.float64)
 NUMBERS = spaces.Discrete(3, start=5)
 SPACES = {
