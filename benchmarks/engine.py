@@ -54,7 +54,7 @@ def by_engine(
     def go(num_windows: int) -> np.ndarray:
         windows = Windows(num_windows * WINDOW, WINDOW)
         job.results = Results(job, windows, num_seeds, keep_weights=False)
-        work(_tasks([job], list(range(num_seeds)), BLOCK, threads), windows, threads, None)
+        work(_tasks([job], list(range(num_seeds)), BLOCK), windows, threads, None)
         return job.results.sums[-1, :, 0].sum(0) / WINDOW
 
     return go

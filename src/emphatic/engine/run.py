@@ -3,6 +3,7 @@
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, get_args, Literal, TYPE_CHECKING
 
 import jax
@@ -78,66 +79,124 @@ def run(
     `engine` and `reason` say for each learner what ran it and why. `weights` are a variable
     `NAME_weights` for each learner, over `NAME_weight`.
     """
-    num_steps = request.count("num_steps", num_steps)
-    record_every = request.count("record_every", record_every)
     cores = os.cpu_count() or 1
     count = request.count("num_threads", cores if num_threads is None else num_threads)
+    words = request.seeds(seeds)
+    prepared = prepare(
+        problem,
+        learners,
+        grid,
+        num_steps=num_steps,
+        target=target,
+        record_every=record_every,
+        measures=measures,
+        engine=engine,
+        dtype=dtype,
+        num_parts=-(-count // len(words)),
+    )
+    return prepared.run(words, count, progress)
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Learners that are checked and compiled: what is left to say is the seeds."""
+
+    jobs: Sequence[Job]
+    makes: Mapping[str, Make]
+    targets: Mapping[Any, np.ndarray]
+    axes: Mapping[str, np.ndarray]
+    windows: Windows
+    keep_weights: bool
+    chosen: Mapping[str, tuple[str, str]]
+    attributes: Mapping[str, Any]
+
+    def run(
+        self, seeds: Sequence[int], num_threads: int, progress: Progress | None = None
+    ) -> "xarray.Dataset":
+        """The dataset of these seeds; see [run]."""
+        jobs = [
+            replace(job, results=Results(job, self.windows, len(seeds), self.keep_weights))
+            for job in self.jobs
+        ]
+        finished, interrupted = work(
+            _tasks(jobs, list(seeds), BLOCK), self.windows, num_threads, progress
+        )
+        dataset = _dataset(jobs, self.makes, self.targets, self.axes, self.windows, list(seeds))
+        dataset = dataset.assign(
+            engine=("learner", [self.chosen[name][0] for name in self.makes]),
+            reason=("learner", [self.chosen[name][1] for name in self.makes]),
+        )
+        if list(self.targets) == [""]:
+            dataset = dataset.squeeze("target", drop=True)
+        dataset.attrs = {**self.attributes, "interrupted": int(interrupted)}
+        return dataset.isel(time=slice(finished))
+
+
+def prepare(
+    problem: Problem,
+    learners: Mapping[str, Make | Learner] | Sequence[str],
+    grid: Mapping[str, ArrayLike] | None = None,
+    *,
+    num_steps: int,
+    target: ArrayLike | Mapping[Any, ArrayLike] | None = None,
+    record_every: int = 1000,
+    measures: Sequence[str] | Mapping[str, Measure] = ("emphasis_error",),
+    engine: Engine = "auto",
+    dtype: Literal["float32", "float64"] = "float32",
+    num_parts: int = 1,
+) -> Prepared:
+    """What [run] does before it runs: checks everything, chooses engines, and compiles.
+
+    The arguments are those of [run], and `num_parts`, into how many parts the lanes of a seed are
+    cut for threads that would be idle. Only the fused engine does so, whose bits do not depend on
+    it: what a scan computes follows from its lanes and seeds alone.
+    """
+    num_steps = request.count("num_steps", num_steps)
+    record_every = request.count("record_every", record_every)
     if engine not in get_args(Engine):
         raise unknown("engine", engine, get_args(Engine))
     if dtype not in ("float32", "float64"):
         raise unknown("dtype", dtype, ("float32", "float64"))
-    words = request.seeds(seeds)
     axes = request.axes(grid or {})
     makes = request.makes(learners, axes)
     agents = request.agents(makes, axes)
     targets = request.targets(problem, target, agents == set(makes))
     chosen = request.measures(problem, measures, makes, axes, agents)
-    windows = Windows(num_steps, record_every)
-    stream = Stream(problem)
-    lanes = {name: request.lanes(make, axes) for name, make in makes.items()}
     counts = {name: request.num_lanes(make, axes) for name, make in makes.items()}
-    block = _block(sum(counts.values()) * len(targets), len(words), count)
-    engines = Engines(stream, engine)
+    part = min(BLOCK, max(64, -(-sum(counts.values()) * len(targets) // num_parts)))
+    engines = Engines(Stream(problem), engine)
     sights = [transitions(problem, policy, np.dtype(dtype)) for policy in targets.values()]
-    jobs = []
-    for name, make in makes.items():
+
+    def jobs(name: str, block: int) -> list[Job]:
+        make, lanes, found = makes[name], request.lanes(makes[name], axes), []
         for number, (policy, sight) in enumerate(zip(targets.values(), sights, strict=True)):
             sight = samples(np.dtype(dtype)) if name in agents else sight
             for first in range(0, counts[name], block):
-                part = {axis: each[first : first + block] for axis, each in lanes[name].items()}
+                some = {axis: each[first : first + block] for axis, each in lanes.items()}
                 try:
-                    sweep = Sweep(make, part, problem, policy, sight, chosen, np.dtype(dtype))
+                    sweep = Sweep(make, some, problem, policy, sight, chosen, np.dtype(dtype))
                 except ValueError as error:
                     raise ValueError(f"learner {name!r}: {error}") from None
                 except jax.errors.JAXTypeError:
                     raise ValueError(
-                        f"grid: {name!r} needs the values of {', '.join(part)} for its structure, "
+                        f"grid: {name!r} needs the values of {', '.join(some)} for its structure, "
                         "which all lanes share; make one learner for each value"
                     ) from None
-                jobs.append(engines.job(name, number, sweep))
-    for job in jobs:
-        job.results = Results(job, windows, len(words), "weights" in measures)
-    finished, interrupted = work(_tasks(jobs, words, block, count), windows, count, progress)
-    dataset = _dataset(jobs, makes, targets, axes, windows, words)
-    dataset = dataset.assign(
-        engine=("learner", [engines.chosen[name][0] for name in makes]),
-        reason=("learner", [engines.chosen[name][1] for name in makes]),
+                found.append(engines.job(name, number, sweep))
+        if block < min(BLOCK, counts[name]) and engines.chosen[name][0] == "scan":
+            return jobs(name, BLOCK)
+        return found
+
+    return Prepared(
+        jobs=[job for name in makes for job in jobs(name, part)],
+        makes=makes,
+        targets=targets,
+        axes=axes,
+        windows=Windows(num_steps, record_every),
+        keep_weights="weights" in measures,
+        chosen=engines.chosen,
+        attributes={"num_steps": num_steps, "record_every": record_every, "dtype": dtype},
     )
-    if not isinstance(target, Mapping):
-        dataset = dataset.squeeze("target", drop=True)
-    dataset.attrs = {
-        "num_steps": num_steps,
-        "record_every": record_every,
-        "dtype": dtype,
-        "interrupted": int(interrupted),
-    }
-    return dataset.isel(time=slice(finished))
-
-
-def _block(num_lanes: int, num_seeds: int, num_threads: int) -> int:
-    """How many lanes make a task: enough tasks for all threads, none too long for a slice."""
-    tasks_for_each_seed = -(-num_threads // num_seeds)
-    return min(BLOCK, max(64, -(-num_lanes // tasks_for_each_seed)))
 
 
 class Engines:
@@ -177,7 +236,7 @@ class Engines:
         return Job(name, target, sweep, program, self.experience[engine])
 
 
-def _tasks(jobs: Sequence[Job], seeds: list[int], block: int, num_threads: int) -> list[Task]:
+def _tasks(jobs: Sequence[Job], seeds: list[int], block: int) -> list[Task]:
     """Jobs bundled to the size of a block, for every seed (scan: for blocks of seeds)."""
     tasks = []
     for experience in dict.fromkeys(job.experience for job in jobs):
@@ -191,7 +250,7 @@ def _tasks(jobs: Sequence[Job], seeds: list[int], block: int, num_threads: int) 
             together = 1
             if isinstance(experience, scan.Experience):
                 lanes = sum(job.sweep.num_lanes for job in bundle)
-                together = min(max(1, scan.BATCH // lanes), -(-len(seeds) // num_threads))
+                together = min(max(1, scan.BATCH // lanes), -(-len(seeds) // scan.TASKS))
                 together = len(seeds) if jax.default_backend() != "cpu" else together
             for first in range(0, len(seeds), together):
                 part = seeds[first : first + together]

@@ -13,6 +13,7 @@ from .stream import Stream
 from .sweep import Sweep, TABLE_BYTES
 
 BATCH = 4096  # learners that one call advances together
+TASKS = 2  # as many at least, if there are seeds enough: a number that no machine changes
 
 
 class Experience:
