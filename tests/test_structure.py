@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "oracle": {"_types", "_checks", "_markov", "mdp"},
     "agents": {"_types", "_markov", "_names", "mdp", "schedules", "learners"},
     "engine": {"_types", "_checks", "_names", "schedules", "mdp", "learners", "oracle"},
-    "experiment": {"_types", "_checks", "mdp", "engine"},
+    "experiment": {"_types", "_checks", "_files", "mdp", "problems", "engine"},
     "statistics": set(),
 }
 

@@ -1,11 +1,24 @@
 """Files that are there whole or not at all, and folders for them."""
 
+import hashlib
+import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import Any, IO
+
+import numpy as np
+
+
+def checksum(description: Any, arrays: Mapping[str, np.ndarray]) -> str:
+    """The SHA-256 of what JSON can hold and of arrays by name: their types, shapes and bytes."""
+    digest = hashlib.sha256(json.dumps(description, sort_keys=True).encode())
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
 
 @contextmanager

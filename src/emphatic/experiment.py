@@ -1,10 +1,13 @@
-"""Experiments as data: what is compared, and nothing about how it is run or drawn."""
+"""Experiments as data: what is compared, cut into units of work, and gathered in one dataset."""
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import version
+from threading import Lock
 from typing import Any, Literal, TYPE_CHECKING
 
 import numpy as np
@@ -12,13 +15,23 @@ from numpy.typing import ArrayLike
 
 from . import _checks as checks
 from . import engine as engines
+from ._files import checksum
 from ._types import Learner
 from .engine import request
 from .engine.tasks import Progress
 from .mdp import Problem
+from .problems import digest
 
 if TYPE_CHECKING:
     import xarray
+
+FORMAT = 1  # of what a definition means: a change of it makes every result another one
+BLOCK = 10  # runs of a unit
+KEPT = 4  # compiled programs that wait for more units
+VERSIONED = ("emphatic", "jax", "numpy", "llvmlite")
+
+Target = Callable[[Problem], ArrayLike | None]
+"""A target policy of a problem; None is the problem's own."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +43,7 @@ class Experiment:
     - `name`: What it is called.
     - `build`: Makes the problem of a case.
     - `cases`: The arguments of `build` and their values; every combination is a case.
-    - `learners`: Gives the learners of a problem by name, as [run] takes them.
+    - `learners`: Gives the learners of a problem by name, as [run] of the engine takes them.
     - `measures`: What is measured; see [MEASURES].
     - `num_steps`: Steps of a run.
     - `grid`: The hyper-parameters and their values.
@@ -40,8 +53,13 @@ class Experiment:
     - `record_every`: Steps of a window.
     - `num_records`: In its place, the number of windows, which then have equal lengths.
     - `dtype`: The working type.
+    - `engine`: What runs the learners; see [Engine].
+    - `targets`: Target policies by label, if not the problem's own.
     - `derive`: What is computed afterwards from the results of a case, such as the exact meaning of
       recorded weights: a function from the problem and its dataset to another dataset.
+    - `definitions`: What each learner is, and what is derived from it, in words that change when
+      it does. Only a store needs them: results are kept under what defines them.
+    - `about`: What else a reader should know, as JSON can hold it.
     """
 
     name: str
@@ -56,7 +74,11 @@ class Experiment:
     record_every: int = 1000
     num_records: int | None = None
     dtype: Literal["float32", "float64"] = "float32"
+    engine: engines.Engine = "auto"
+    targets: Mapping[str, Target] | None = None
     derive: Callable[[Problem, "xarray.Dataset"], "xarray.Dataset"] | None = None
+    definitions: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    about: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
         checks.count("num_runs", self.num_runs)
@@ -80,88 +102,335 @@ class Experiment:
 
     def num_updates(self) -> int:
         """How many updates of learners a run of the experiment makes."""
-        axes = request.axes(self.grid)
-        problem = self.build(**self.points()[0])
-        makes = request.makes(self.learners(problem), axes)
-        lanes = sum(request.num_lanes(make, axes) for make in makes.values())
-        return lanes * self.num_runs * self.num_steps * len(self.points())
+        return sum(unit.num_updates for unit in units(self))
+
+
+@dataclass(frozen=True, eq=False)
+class Unit:
+    """What one call of an engine computes: a learner on its grid, for a block of runs of a case.
+
+    **Arguments:**
+
+    - `experiment`: The experiment that it is a part of.
+    - `problem`: The problem of its case.
+    - `case`: The number of the case.
+    - `learner`: The name of the learner.
+    - `grid`: The values of those axes that the learner takes.
+    - `runs`: Which runs.
+    """
+
+    experiment: Experiment
+    problem: Problem
+    case: int
+    learner: str
+    grid: Mapping[str, tuple[float, ...]]
+    runs: tuple[int, ...]
+
+    @property
+    def num_cells(self) -> int:
+        """How many curves it has: one for each point of the grid and each run."""
+        return int(np.prod([len(values) for values in self.grid.values()])) * len(self.runs)
+
+    @property
+    def num_updates(self) -> int:
+        """How many updates of learners it makes."""
+        several = len(self.experiment.targets or [None])
+        return self.num_cells * several * self.experiment.num_steps
+
+    @property
+    def title(self) -> str:
+        """What it is called, for a person."""
+        point = self.experiment.points()[self.case]
+        words = [f"{name}={value}" for name, value in point.items()]
+        first, last = self.runs[0], self.runs[-1]
+        return ", ".join([self.learner, *words, f"runs {first} to {last}"])
+
+    @cached_property
+    def definition(self) -> dict[str, Any]:
+        """All that its curves depend on, except for the grid and the runs."""
+        experiment = self.experiment
+        if self.learner not in experiment.definitions:
+            raise ValueError(
+                f"definitions: {self.learner!r} has none; results are kept under what defines them"
+            )
+        targets = {
+            label: checksum(label, {"target": self.problem.require_target(target(self.problem))})
+            for label, target in (experiment.targets or {}).items()
+        }
+        return {
+            "format": FORMAT,
+            "problem": digest(self.problem),
+            "learner": experiment.definitions[self.learner],
+            "targets": targets,
+            "measures": sorted(experiment.measures),
+            "num_steps": experiment.num_steps,
+            "record_every": experiment.window(),
+            "seed": experiment.seed,
+            "dtype": experiment.dtype,
+            "engine": experiment.engine,
+        }
+
+    @cached_property
+    def address(self) -> str:
+        """Where curves with its definition are, for any grid and any runs."""
+        return checksum(self.definition, {})[:24]
+
+
+def units(experiment: Experiment) -> list[Unit]:
+    """The units of an experiment, in order; all that can be wrong with it is found here.
+
+    They follow from the experiment alone, never from who computes them.
+    """
+    axes = request.axes(experiment.grid)
+    found = []
+    for case, point in enumerate(experiment.points()):
+        problem = experiment.build(**point)
+        makes = request.makes(experiment.learners(problem), axes)
+        agents = request.agents(makes, axes)
+        request.measures(problem, experiment.measures, makes, axes, agents)
+        request.targets(problem, _targets(experiment, problem), agents == set(makes))
+        for name, make in makes.items():
+            own = request.lanes(make, axes)
+            grid = {axis: tuple(axes[axis].tolist()) for axis in axes if axis in own}
+            for first in range(0, experiment.num_runs, BLOCK):
+                runs = tuple(range(first, min(first + BLOCK, experiment.num_runs)))
+                found.append(Unit(experiment, problem, case, name, grid, runs))
+    request.count("record_every", experiment.window())
+    return found
+
+
+def _targets(experiment: Experiment, problem: Problem) -> Mapping[str, Any] | None:
+    if experiment.targets is None:
+        return None
+    return {label: target(problem) for label, target in experiment.targets.items()}
+
+
+_compiled: dict[Any, tuple[Unit, engines.Prepared]] = {}
+_lock = Lock()
+
+
+def _prepared(unit: Unit, num_threads: int) -> engines.Prepared:
+    """The program of a unit: compiled once for all runs, if they come one after the other."""
+    experiment, known = unit.experiment, unit.learner in unit.experiment.definitions
+    same = unit.address if known else (id(experiment), unit.case, unit.learner)
+    key = same, tuple(unit.grid.items()), num_threads
+    with _lock:
+        if key not in _compiled:
+            while len(_compiled) >= KEPT:
+                _compiled.pop(next(iter(_compiled)))
+            program = engines.prepare(
+                unit.problem,
+                {unit.learner: experiment.learners(unit.problem)[unit.learner]},
+                unit.grid,
+                num_steps=experiment.num_steps,
+                target=_targets(experiment, unit.problem),
+                record_every=experiment.window(),
+                measures=experiment.measures,
+                engine=experiment.engine,
+                dtype=experiment.dtype,
+                num_parts=-(-num_threads // BLOCK),
+            )
+            _compiled[key] = unit, program  # the unit keeps what an id stands for
+        return _compiled[key][1]
+
+
+def compute(
+    unit: Unit, num_threads: int | None = None, progress: Progress | None = None
+) -> "xarray.Dataset":
+    """The curves of a unit, with the axes of its grid, `run` and `time`.
+
+    Ctrl-C raises `KeyboardInterrupt`: a unit is computed whole or not at all.
+
+    **Arguments:**
+
+    - `unit`: The unit.
+    - `num_threads`: By default as many as there are cores. No bit depends on it.
+    - `progress`: Called with the updates done and those of the unit.
+    """
+    experiment, threads = unit.experiment, num_threads or os.cpu_count() or 1
+    seeds = [(experiment.seed << 32) + run for run in unit.runs]
+    dataset = _prepared(unit, threads).run(seeds, threads, progress)
+    if dataset.attrs["interrupted"]:
+        raise KeyboardInterrupt
+    dataset = dataset.rename(seed="run").assign_coords(run=list(unit.runs))
+    for name in set(experiment.measures) & set(dataset):  # in the precision worked in
+        dataset[name] = dataset[name].astype(experiment.dtype)
+    if experiment.derive is not None:
+        dataset = experiment.derive(unit.problem, dataset)
+    dataset = dataset.squeeze("learner", drop=True)
+    chosen = {name: str(dataset[name].item()) for name in ("engine", "reason")}
+    dataset = dataset.drop_vars(list(chosen))
+    dataset.attrs = chosen
+    return dataset
+
+
+def layout(experiment: Experiment, asked: Sequence[Unit]) -> dict[str, Any]:
+    """What a dataset of the experiment looks like, as JSON can hold it.
+
+    **Arguments:**
+
+    - `experiment`: The experiment.
+    - `asked`: Its [units].
+    """
+    return {
+        "cases": {name: list(values) for name, values in experiment.cases.items()},
+        "learners": {unit.learner: list(unit.grid) for unit in asked},
+        "grid": {name: values.tolist() for name, values in request.axes(experiment.grid).items()},
+        "num_runs": experiment.num_runs,
+        "attributes": {
+            "experiment": experiment.name,
+            "seed": experiment.seed,
+            "num_steps": experiment.num_steps,
+            "record_every": experiment.window(),
+            "dtype": experiment.dtype,
+        },
+    }
+
+
+class _Whole:
+    """Arrays that units are written into, with NaN where there is none."""
+
+    def __init__(self, layout: Mapping[str, Any]):
+        self.cases, self.learners = layout["cases"], list(layout["learners"])
+        self.grid, self.num_runs = layout["grid"], layout["num_runs"]
+        self.shape = tuple(map(len, self.cases.values()))
+        self.places = {axis: {v: n for n, v in enumerate(of)} for axis, of in self.grid.items()}
+        self.arrays: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
+        self.coordinates: dict[str, Any] = {
+            **self.cases,
+            "learner": self.learners,
+            **self.grid,
+            "run": list(range(self.num_runs)),
+        }
+
+    def put(self, case: int, learner: str, part: "xarray.Dataset") -> None:
+        """Writes what was computed of a learner in a case."""
+        taken = [axis for axis in self.grid if axis in part.dims]
+        kept = {axis: [v for v in part[axis].values if v in self.places[axis]] for axis in taken}
+        kept["run"] = [n for n in part["run"].values.tolist() if n < self.num_runs]
+        if any(len(values) < part.sizes[axis] for axis, values in kept.items()):
+            part = part.sel(kept)
+        place = (*np.unravel_index(case, self.shape), self.learners.index(learner))
+        here: dict[str, Any] = {axis: range(len(of)) for axis, of in self.grid.items()}
+        here |= {axis: [self.places[axis][v] for v in kept[axis]] for axis in taken}
+        here["run"] = kept["run"]
+        for name in ("engine", "reason"):
+            _, words = self._array(name, (*self.cases, "learner"), np.dtype(object))
+            words[place] = part.attrs[name]
+        inner = {str(axis): part[axis].values for axis in part.dims if axis not in here}
+        for axis, labels in inner.items():
+            self._widen(axis, labels)
+        for name, variable in part.data_vars.items():
+            rest = tuple(str(axis) for axis in variable.dims if axis in inner)
+            values = variable.transpose(*taken, "run", *rest).values
+            own = f"{learner}_weight" in rest  # no other learner has such weights
+            axes = [axis for axis in self.grid if axis in taken or not own]
+            outer = (*self.cases, *(() if own else ("learner",)), *axes, "run")
+            _, array = self._array(str(name), (*outer, *rest), values.dtype)
+            for number, axis in enumerate(rest, len(taken) + 1):
+                values = self._spread(values, number, axis, inner[axis])
+            spread = tuple(slice(None) if axis in taken else None for axis in axes)
+            index = np.ix_(*(here[axis] for axis in (*axes, "run")))
+            array[place[:-1] if own else place][index] = values[spread]
+
+    def _array(
+        self, name: str, axes: tuple[str, ...], dtype: np.dtype
+    ) -> tuple[tuple[str, ...], np.ndarray]:
+        if name not in self.arrays:
+            shape = tuple(len(self.coordinates[axis]) for axis in axes)
+            self.arrays[name] = axes, np.full(shape, _nothing(dtype), dtype)
+        return self.arrays[name]
+
+    def _widen(self, axis: str, labels: np.ndarray) -> None:
+        """Makes room for labels that no part had before: other features have other weights."""
+        known = self.coordinates.setdefault(axis, labels)
+        new = labels[~np.isin(labels, known)]
+        if not len(new):
+            return
+        self.coordinates[axis] = np.concatenate([known, new])
+        for name, (axes, array) in self.arrays.items():
+            if axis in axes:
+                number = axes.index(axis)
+                wide = self._spread(array, number, axis, known)
+                self.arrays[name] = axes, wide
+
+    def _spread(self, values: np.ndarray, number: int, axis: str, labels: Any) -> np.ndarray:
+        """The values at their labels' places along an axis, and nothing at the others."""
+        whole = self.coordinates[axis]
+        if np.array_equal(whole, labels):
+            return values
+        shape = (*values.shape[:number], len(whole), *values.shape[number + 1 :])
+        found = np.full(shape, _nothing(values.dtype), values.dtype)
+        order = {label: place for place, label in enumerate(whole.tolist())}
+        places = [order[label] for label in labels.tolist()]
+        found[(slice(None),) * number + (places,)] = values
+        return found
+
+
+def _nothing(dtype: np.dtype) -> Any:
+    """What stands where nothing was computed."""
+    return {"f": np.nan, "O": ""}.get(dtype.kind, 0)
+
+
+def gather(
+    layout: Mapping[str, Any],
+    parts: Callable[[int, str], Iterable["xarray.Dataset"]],
+    complete: bool = True,
+) -> "xarray.Dataset":
+    """One dataset from those of units, with the cases, the learners and the grid as dimensions.
+
+    A learner that does not take an axis of the grid is the same along it.
+
+    **Arguments:**
+
+    - `layout`: What the dataset looks like; see [layout].
+    - `parts`: From the number of a case and the name of a learner to what was computed of them.
+    - `complete`: Whether that is all; if not, `interrupted` is 1, and the rest is NaN.
+    """
+    import xarray
+
+    whole = _Whole(layout)
+    for case in range(int(np.prod(whole.shape))):
+        for learner in whole.learners:
+            for part in parts(case, learner):
+                whole.put(case, learner, part)
+    words = {"versions": " ".join(f"{name} {version(name)}" for name in VERSIONED)}
+    words |= {"interrupted": int(not complete)}
+    found = xarray.Dataset(whole.arrays, whole.coordinates, {**layout["attributes"], **words})
+    return found.assign({name: found[name].astype(str) for name in ("engine", "reason")})
 
 
 def run(
-    experiment: Experiment,
-    *,
-    engine: engines.Engine = "auto",
-    num_threads: int | None = None,
-    progress: Progress | None = None,
+    experiment: Experiment, *, num_threads: int | None = None, progress: Progress | None = None
 ) -> "xarray.Dataset":
     """Runs every case of an experiment, and returns one dataset with the cases as dimensions.
 
     Its dimensions are the cases, learner, the axes of the grid, run, and time; see
-    [run] of the engine for the variables. After Ctrl-C it holds what was finished: cases
-    that had begun have NaN from where they were stopped, and `interrupted` is 1. Where not even
-    one window was finished there is nothing to return, and `KeyboardInterrupt` is raised.
+    [run] of the engine for the variables. After Ctrl-C it holds the units that were finished, NaN
+    elsewhere, and `interrupted` is 1. Where not even one was finished there is nothing to return,
+    and `KeyboardInterrupt` is raised.
 
     **Arguments:**
 
     - `experiment`: What to run.
-    - `engine`, `num_threads`: As for [run] of the engine.
+    - `num_threads`: As for [run] of the engine.
     - `progress`: Called with the updates done and the updates of all cases.
     """
-    import xarray
+    asked, done = units(experiment), 0
+    total = sum(unit.num_updates for unit in asked)
+    found: dict[tuple[int, str], list[xarray.Dataset]] = {}
 
-    points, total, found = experiment.points(), experiment.num_updates(), []
-    interrupted = False
-    problems = [experiment.build(**point) for point in points]
-    for number, (point, problem) in enumerate(zip(points, problems, strict=True)):
+    def move(updates: int, _: int) -> None:
+        if progress is not None:
+            progress(done + updates, total)
 
-        def of_all(updates: int, of_case: int, number: int = number) -> None:
-            if progress is not None:
-                progress(number * of_case + updates, total)
-
-        try:
-            dataset = engines.run(
-                problem,
-                experiment.learners(problem),
-                experiment.grid,
-                num_steps=experiment.num_steps,
-                seeds=[(experiment.seed << 32) + n for n in range(experiment.num_runs)],
-                record_every=experiment.window(),
-                measures=experiment.measures,
-                engine=engine,
-                dtype=experiment.dtype,
-                num_threads=num_threads,
-                progress=of_all,
-            )
-        except KeyboardInterrupt:  # while it was being compiled
-            interrupted = True
-            break
-        dataset = dataset.rename(seed="run").assign_coords(run=np.arange(experiment.num_runs))
-        for name in set(experiment.measures) & set(dataset):  # in the precision worked in
-            dataset[name] = dataset[name].astype(experiment.dtype)
-        if experiment.derive is not None and dataset.sizes["time"]:
-            dataset = experiment.derive(problem, dataset)
-        interrupted = bool(dataset.attrs["interrupted"])
-        if dataset.sizes["time"]:
-            found.append(dataset.expand_dims({name: [value] for name, value in point.items()}))
-        if interrupted:
-            break
-    if not found:
-        raise KeyboardInterrupt
-    found[-1] = found[-1].reindex(time=found[0]["time"], fill_value={"diverged": False})
-    merged = xarray.combine_by_coords(
-        found,
-        combine_attrs="override",
-        data_vars="all",
-        join="outer",
-        fill_value={"diverged": False, "engine": "", "reason": ""},
-    )
-    assert isinstance(merged, xarray.Dataset)
-    for name, values in experiment.cases.items():  # in their order, not sorted
-        merged = merged.sel({name: [each for each in values if each in merged[name].values]})
-    return merged.assign_attrs(
-        experiment=experiment.name,
-        seed=experiment.seed,
-        num_steps=experiment.num_steps,
-        interrupted=int(interrupted),
-        versions=" ".join(f"{each} {version(each)}" for each in ("emphatic", "jax", "numpy")),
-    )
+    try:
+        for unit in asked:
+            part = compute(unit, num_threads, move)
+            found.setdefault((unit.case, unit.learner), []).append(part)
+            done += unit.num_updates
+    except KeyboardInterrupt:
+        if not found:
+            raise
+    complete = done == total
+    return gather(layout(experiment, asked), lambda *place: found.get(place, []), complete)

@@ -1,7 +1,6 @@
 """Recorded experience: generated once, saved, and learned from as often as one likes."""
 
 import dataclasses
-import hashlib
 import json
 import os
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from safetensors import safe_open, SafetensorError
 from safetensors.numpy import save as serialized
 
 from .. import _checks as check
-from .._files import replacing
+from .._files import checksum, replacing
 from .environment import Step
 
 FORMAT = "emphatic experience 1"
@@ -128,14 +127,6 @@ def _coherent(experience: Experience) -> None:
         )
 
 
-def _checksum(description: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
-    digest = hashlib.sha256(json.dumps(description, sort_keys=True).encode())
-    for name, array in sorted(arrays.items()):
-        digest.update(f"{name} {array.dtype} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
-
-
 def save(experience: Experience, path: str | os.PathLike) -> None:
     """Writes experience to a safetensors file, atomically. Equal experience is equal bytes.
 
@@ -148,7 +139,7 @@ def save(experience: Experience, path: str | os.PathLike) -> None:
     if experience.num_actions is None:
         arrays |= {"low": experience.low, "high": experience.high}
     description = {"format": FORMAT} | {name: getattr(experience, name) for name in DESCRIBED}
-    description["checksum"] = _checksum(description, arrays)
+    description["checksum"] = checksum(description, arrays)
     data = serialized(arrays, {"experience": json.dumps(description, sort_keys=True)})
     with replacing(path) as file:
         file.write(data)
@@ -171,12 +162,12 @@ def load(path: str | os.PathLike) -> Experience:
         raise ValueError(f"path: {path} cannot be read as experience: {error}") from None
     try:
         description = json.loads(metadata["experience"])
-        written, checksum = description["format"], description.pop("checksum")
+        written, expected = description["format"], description.pop("checksum")
     except (KeyError, TypeError, ValueError):
         raise ValueError(f"path: {path} holds tensors, but no experience") from None
     if written != FORMAT:
         raise ValueError(f"path: {path} has the format {written!r}; {FORMAT!r} is required")
-    if checksum != _checksum(description, arrays):
+    if expected != checksum(description, arrays):
         raise ValueError(f"path: {path} is damaged: its content has another checksum")
     try:
         steps = Step(**{name: arrays.pop(name) for name in FIELDS})

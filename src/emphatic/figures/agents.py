@@ -2,15 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._files import checksum
 from .._types import Agent, Learner
 from ..agents.actor_critic import actor_critic
-from ..agents.exact import track
+from ..agents.paths import paths
 from ..agents.policies import over_states, Softmax, tabular
 from ..experiment import Experiment
 from ..learners import followon, gem, gq2
@@ -20,11 +21,7 @@ from ..problems.counterexample import ACTOR_FEATURES, counterexample
 from ..problems.garnet import garnet
 from ..schedules import Polynomial, polynomial
 
-if TYPE_CHECKING:
-    import xarray
-
 NUM_RECORDS = 200
-TRACKED = ("objective", "gradient_norm", "bias_norm", "emphasis_tracking", "critic_tracking")
 ALGORITHMS = ("cof-pac", "ace", "off-pac")
 
 
@@ -98,36 +95,17 @@ class Setting:
             self.num_steps,
             {"ridge": np.array(self.ridges)},
             num_records=NUM_RECORDS,
-            derive=self.meaning,
+            derive=lambda problem, dataset: paths(problem, learners(problem), dataset),
+            definitions={name: f"paths({self.words(name)})" for name in self.algorithms},
         )
 
-    def meaning(self, problem: Problem, dataset: "xarray.Dataset") -> "xarray.Dataset":
-        """The recorded weights replaced by what they mean, and the last parameters."""
-        axes = ("learner", "ridge", "run", "time")
-        shape = tuple(dataset.sizes[axis] for axis in axes)
-        found = {name: np.full(shape, np.nan) for name in TRACKED}
-        last = np.full((*shape[:3], self.policy.num_parameters), np.nan)
-        for row, learner in enumerate(dataset["learner"].values):
-            weight = f"{learner}_weight"
-            names = [str(name).split("[")[0] for name in dataset[weight].values]
-            every = dataset[f"{learner}_weights"].transpose("ridge", "run", "time", weight).values
-
-            def part(name: str, every=every, names=names) -> Any:
-                here = [place for place, each in enumerate(names) if each == name]
-                return every[..., here] if here else None
-
-            theta, w, u = (part(name) for name in ("theta", "emphasis.w", "critic.u"))
-            last[row] = theta[:, :, -1]
-            for column, ridge in enumerate(dataset["ridge"].values):
-                critics = (each if each is None else each[column] for each in (w, u))
-                tracked = track(problem, self.policy, theta[column], float(ridge), *critics)
-                for name, values in tracked.items():
-                    found[name][row, column] = values
-            dataset = dataset.drop_vars([weight, f"{learner}_weights"])
-        for name, values in found.items():
-            dataset[name] = axes, values
-        dataset["theta"] = (*axes[:3], "parameter"), last
-        return dataset
+    def words(self, algorithm: str) -> str:
+        """All that an agent depends on besides its problem and its ridge, in words."""
+        policy = checksum("policy", {"features": np.asarray(self.policy.features)})[:16]
+        speed = self.off_pac_speed if algorithm == "off-pac" else 1.0
+        rates = f"critics={self.critics}, actor={speed:g}*{self.actor}, delay={self.delay}"
+        start = [float(value) for value in self.start]
+        return f"{algorithm}, {rates}, from zero, policy={policy}, theta={start}"
 
 
 def _from_zero(learner: Learner) -> Learner:

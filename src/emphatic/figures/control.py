@@ -1,5 +1,6 @@
 """Figure 4: COF-PAC and others with networks on Reacher, from the experience of random actions."""
 
+import json
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -7,7 +8,8 @@ from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
-from .. import statistics
+from .. import statistics, store
+from .._json import plain
 from .._names import unknown
 from ..engine.tasks import Progress
 from .part import CHECKPOINTS, Part
@@ -87,6 +89,17 @@ def _part(
         from ..deep.policy import Learned, save
         from ..deep.task import experienced, kinds, labelled, learn
 
+        path = folder / "data" / f"{name}.safetensors"
+        definition = {
+            "agent": plain(agent.definition),
+            "task": task.name,
+            "goals": variant == "authors",
+            "seeds": [seeds.start, seeds.stop],
+            "steps": steps,
+        }
+        found = store.kept(path, definition)
+        if found is not None:
+            return found
         for each in (CHECKPOINTS, "policies"):
             (folder / each).mkdir(exist_ok=True)
         total = len(seeds) * steps
@@ -106,7 +119,11 @@ def _part(
         save(learned, folder / "policies" / f"{name}.safetensors")
         if filmed and task.environment is not None:
             _film(folder, algorithm, task, agent, training)
-        return labelled(training, algorithm, variant=variant, environment=task.name)
+        found = labelled(training, algorithm, variant=variant, environment=task.name)
+        origin = json.dumps([store.provenance("scan")])
+        found = found.assign_attrs(provenance=origin)
+        store.write(path, found, definition)
+        return found
 
     return Part(name, len(seeds) * steps, make)
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import oracle, statistics
 from ..agents.exact import follow, track
+from ..agents.paths import TRACKED
 from ..certify import certify
 from .agents import (
     ALGORITHMS,
@@ -18,7 +19,6 @@ from .agents import (
     NUM_GARNETS,
     Setting,
     SETTINGS,
-    TRACKED,
     WARNINGS,
 )
 from .summary import claim, select

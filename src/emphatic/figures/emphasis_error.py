@@ -8,12 +8,12 @@ from typing import Any, TYPE_CHECKING
 import jax
 import numpy as np
 
-from .. import oracle, statistics
+from .. import expressions, oracle, statistics
 from .._types import Learner, Transition
 from ..experiment import Experiment
-from ..learners import constant, followon, gem, GEMState
-from ..mdp import Problem
+from ..learners import gem, GEMState
 from ..problems.baird import baird, Features
+from .part import shipped
 from .summary import chosen, claim, rows, SCALE, select
 from .summary import table as table
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 NAME, MEASURE = "emphasis", "emphasis_error"
 TITLE = "the chosen step sizes, without a ridge"
 FEATURES: tuple[Features, ...] = ("original", "one-hot", "zero-hot", "aliased")
-STEP_SIZES = 0.1 * 2.0 ** np.arange(1, -7, -1)
 RIDGES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3)
 NUM_STEPS = {0.1: 1_000_000, 0.3: 2_000_000}  # by pi(solid)
 
@@ -44,31 +43,25 @@ def gem_of_the_code(step_size: Any, ridge: Any) -> Learner[GEMState, Transition]
     return Learner(init, learner.step, predict)
 
 
-def _references(problem: Problem) -> dict[str, Learner]:
-    """The trace, and what one knows without learning: the mean emphasis 1 / (1 - gamma)."""
-    return {"followon": followon(), "constant": constant(1.0 / (1.0 - problem.mdp.discount))}
+def of_the_code(experiment: Experiment) -> Experiment:
+    """The experiment with GEM as in the authors' code, which has no ridge."""
+    if "ridge" not in experiment.grid:
+        return experiment
+    (name, words), *_ = experiment.definitions.items()
+    words = words.replace("gem(", "gem_of_the_code(")
+    make = expressions.learner(words, experiment.grid, {"gem_of_the_code": gem_of_the_code})
+    return dataclasses.replace(
+        experiment,
+        learners=lambda problem: {name: make(problem)},
+        definitions={name: words},
+        grid={**experiment.grid, "ridge": (0.0,)},
+    )
 
 
-def _experiments(make: Any, ridges: Sequence[float]) -> tuple[Experiment, ...]:
-    def learned(problem: Problem) -> dict[str, Any]:
-        return {"gem": make}
-
-    found = []
-    for solid, num_steps in NUM_STEPS.items():
-        cases = {"features": FEATURES, "solid": (solid,)}
-        references = Experiment(
-            f"references-{solid}", baird, cases, _references, (MEASURE,), num_steps
-        )
-        grid = {"step_size": STEP_SIZES, "ridge": ridges}
-        found += [
-            dataclasses.replace(references, name=f"gem-{solid}", learners=learned, grid=grid),
-            references,
-        ]
-    return tuple(found)
-
-
-EXPERIMENTS = _experiments(gem, RIDGES)
-AUTHORS = _experiments(gem_of_the_code, (0.0,))
+EXPERIMENTS = tuple(
+    shipped(f"{name}-{solid}") for solid in NUM_STEPS for name in ("gem", "references")
+)
+AUTHORS = tuple(map(of_the_code, EXPERIMENTS))
 
 
 def exact_error(features: Features, solid: float, ridge: float) -> float:

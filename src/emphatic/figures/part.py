@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..engine.tasks import Progress
+from ..experiment import Experiment
+from ..experiment_file import read
 
 if TYPE_CHECKING:
     import xarray
@@ -20,3 +22,8 @@ class Part:
     name: str
     num_updates: int
     make: Callable[[Path, Progress], "xarray.Dataset"]
+
+
+def shipped(name: str) -> Experiment:
+    """An experiment of the package: a TOML file, as anyone may write one."""
+    return read(Path(__file__).parent / "experiments" / f"{name}.toml")

@@ -1,19 +1,15 @@
 """Figure 3: policy evaluation with a learned emphasis and with the trace, and honest baselines."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
 from .. import oracle, statistics
-from .._types import Learner
-from ..experiment import Experiment
-from ..learners import etd, exact, followon, gem, td
-from ..mdp import Problem
 from ..oracle.systems import weighted_norm
 from ..problems.baird import baird, Features
-from .emphasis_error import FEATURES, gem_of_the_code, RIDGES
+from .emphasis_error import FEATURES, of_the_code
+from .part import shipped
 from .summary import chosen, claim, LEVEL, rows, SCALE, select
 from .summary import table as table
 
@@ -25,8 +21,6 @@ if TYPE_CHECKING:
 NAME, MEASURE = "evaluation", "rmsve"
 TITLE = "the chosen step sizes, without a ridge"
 SOLID = 0.05
-STEP_SIZES = 0.1 * 2.0 ** np.arange(0, -20, -1)
-EMPHASIS_STEP_SIZE = 0.025
 AUTHORS_SCALE = 7**0.5  # their RMSVE is this much larger, by a slip of broadcasting
 NAMES = {
     "gem-etd": "GEM-ETD(0)",
@@ -36,37 +30,8 @@ NAMES = {
 }
 
 
-def _baselines(problem: Problem) -> dict[str, Any]:
-    m = oracle.emphasis(problem)
-    return {
-        "etd": lambda step_size: etd(followon(), step_size),
-        "td": td,
-        "etd-exact": lambda step_size: etd(exact(m), step_size),
-    }
-
-
-def _experiments(make: Any, ridges: Sequence[float]) -> tuple[Experiment, ...]:
-    def learned(problem: Problem) -> dict[str, Any]:
-        def gem_etd(step_size: Any, ridge: Any) -> Learner:
-            return etd(make(EMPHASIS_STEP_SIZE, ridge), step_size)
-
-        return {"gem-etd": gem_etd}
-
-    baselines = Experiment(
-        "baselines",
-        baird,
-        {"features": FEATURES, "solid": (SOLID,)},
-        _baselines,
-        (MEASURE,),
-        100_000,
-        {"step_size": STEP_SIZES},
-    )
-    grid = {"step_size": STEP_SIZES, "ridge": ridges}
-    return dataclasses.replace(baselines, name="gem-etd", learners=learned, grid=grid), baselines
-
-
-EXPERIMENTS = _experiments(gem, RIDGES)
-AUTHORS = _experiments(gem_of_the_code, (0.0,))
+EXPERIMENTS = shipped("gem-etd"), shipped("baselines")
+AUTHORS = tuple(map(of_the_code, EXPERIMENTS))
 
 
 def exact_error(features: Features, algorithm: str) -> float:

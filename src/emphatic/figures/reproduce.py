@@ -9,12 +9,13 @@ from types import ModuleType
 from typing import Any, TYPE_CHECKING
 
 from .. import _checks as checks
-from .. import experiment
-from .._files import writable
+from .. import store
+from .._files import replacing, writable
 from .._json import plain
 from .._names import unknown
 from ..engine import Engine
 from ..engine.tasks import Progress
+from ..experiment import Experiment
 from . import FIGURES
 from .part import CHECKPOINTS, Part
 
@@ -35,9 +36,8 @@ def reproduce(
 ) -> dict[str, Any]:
     """Runs the experiments of a figure and writes `data`, `summary.json` and the drawing.
 
-    Everything goes into the folder `out/figure`; each experiment's data are written as it ends.
-    Ctrl-C raises `KeyboardInterrupt` after what is finished has been written; networks then go on
-    where they were when they are asked for again.
+    Everything goes into the folder `out/figure`; results are kept in `data` as they are finished,
+    and what is there is not computed again, whatever ended the process.
 
     **Arguments:**
 
@@ -65,7 +65,7 @@ def reproduce(
     parts = getattr(module, "parts", partial(_experiments, module))
     asked = parts(runs, seed, steps, authors, **options)
     folder = writable(out / figure)
-    data = writable(folder / "data")
+    writable(folder / "data")
     total, done, datasets = sum(each.num_updates for each in asked), 0, []
 
     def move(updates: int, _: int = 0) -> None:
@@ -74,16 +74,16 @@ def reproduce(
 
     move(0)
     for each in asked:
-        dataset = each.make(folder, move)
-        dataset.to_netcdf(data / f"{each.name}.nc", engine="scipy")
-        if dataset.attrs["interrupted"]:
-            raise KeyboardInterrupt
-        datasets.append(dataset)
+        datasets.append(each.make(folder, move))
         done += each.num_updates
         move(0)
     summary = module.summarise(datasets)
     summary["engines"] = _engines(datasets)
-    (folder / "summary.json").write_text(json.dumps(plain(summary), indent=1, allow_nan=False))
+    given = {"runs": runs, "seed": seed, "steps": steps, "authors": authors, **options}
+    summary["settings"] = {name: value for name, value in given.items() if value is not None}
+    summary["provenance"] = _provenance(datasets)
+    with replacing(folder / "summary.json") as file:
+        file.write(json.dumps(plain(summary), indent=1, allow_nan=False).encode())
     from . import style
 
     drawing = module.plot(datasets, authors)
@@ -107,13 +107,16 @@ def _experiments(
         raise ValueError(f"authors: no public code of the authors does what {module.NAME} shows")
     variant = "authors" if authors else "paper"
 
-    def part(each: experiment.Experiment) -> Part:
+    def part(each: Experiment) -> Part:
         each = dataclasses.replace(
-            each, num_runs=runs, seed=seed, num_steps=steps if steps else each.num_steps
+            each, num_runs=runs, seed=seed, num_steps=steps or each.num_steps, engine=engine
         )
 
         def make(folder: Path, progress: Progress) -> "xarray.Dataset":
-            found = experiment.run(each, engine=engine, progress=progress)
+            def move(updates: int, _: int) -> None:
+                progress(updates, 0)
+
+            found = store.run(each, folder / "data" / each.name, progress=move)
             return found.assign_attrs(variant=variant)
 
         return Part(each.name, each.num_updates(), make)
@@ -128,6 +131,12 @@ def _engines(datasets: list[Any]) -> dict[str, list[str]]:
         for dataset in datasets
         for name in dataset["learner"].values
     }
+
+
+def _provenance(datasets: list[Any]) -> list[Any]:
+    """What computed the parts, each once."""
+    every = [each for dataset in datasets for each in json.loads(dataset.attrs["provenance"])]
+    return list({json.dumps(each, sort_keys=True): each for each in every}.values())
 
 
 def _undated(suffix: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from .baird import baird as baird
 from .boyan import boyan as boyan
 from .collision import collision as collision
 from .counterexample import counterexample as counterexample
+from .file import digest as digest
 from .file import load as load
 from .file import save as save
 from .finite import from_gymnasium as from_gymnasium

@@ -7,7 +7,7 @@ import zlib
 import numpy as np
 from scipy import sparse
 
-from .._files import replacing
+from .._files import checksum, replacing
 from ..mdp import MDP, Problem
 
 FORMAT = "emphatic problem 1"
@@ -24,6 +24,21 @@ def save(problem: Problem, path: str | os.PathLike) -> None:
     the four arrays `M.data`, `M.indices`, `M.indptr` and `M.shape` of its csr form. Shapes are
     those of [MDP] and [Problem].
     """
+    with replacing(path) as file:
+        np.savez_compressed(file, allow_pickle=False, **_contents(problem))
+
+
+def digest(problem: Problem) -> str:
+    """What tells one problem from another: the SHA-256 of all that [save] would write.
+
+    **Arguments:**
+
+    - `problem`: The problem.
+    """
+    return checksum("problem", _contents(problem))
+
+
+def _contents(problem: Problem) -> dict[str, np.ndarray]:
     arrays: dict[str, np.ndarray] = {"format": np.array(FORMAT)}
     for name in ARRAYS:
         value = getattr(problem.mdp if name in ("reward", "discount") else problem, name)
@@ -35,8 +50,7 @@ def save(problem: Problem, path: str | os.PathLike) -> None:
             arrays |= {f"{name}.{part}": np.asarray(getattr(matrix, part)) for part in PARTS}
         else:
             arrays[name] = matrix
-    with replacing(path) as file:
-        np.savez_compressed(file, allow_pickle=False, **arrays)
+    return arrays
 
 
 def load(path: str | os.PathLike) -> Problem:

@@ -1,0 +1,503 @@
+"""Finished units on disk: kept under what defines them, whole or not at all, never rewritten."""
+
+import fcntl
+import json
+import os
+import platform
+import subprocess
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TYPE_CHECKING
+
+import numpy as np
+from safetensors import safe_open, SafetensorError
+from safetensors.numpy import save as serialized
+
+from ._files import checksum, replacing, writable
+from .engine.tasks import Progress
+from .experiment import compute, Experiment, gather, layout, Unit, units, VERSIONED
+from .problems import digest
+from .problems import save as save_problem
+
+if TYPE_CHECKING:
+    import xarray
+
+FORMAT = 1
+EXPERIMENT, UNITS, PROBLEMS, RUNNING, ASIDE = (
+    "experiment.json",
+    "units",
+    "problems",
+    "running",
+    "aside",
+)
+PATIENCE = 0.2  # seconds between looks at what another process computes
+
+Tell = Callable[[str], None]
+"""Takes a sentence for the person who is there."""
+
+
+# A dataset in a file
+
+
+def write(path: Path, dataset: "xarray.Dataset", description: Mapping[str, Any]) -> None:
+    """Writes a dataset and what describes it to a safetensors file, atomically.
+
+    Variables and coordinates are tensors; words are in the metadata, in JSON, and so is the SHA-256
+    of everything.
+
+    **Arguments:**
+
+    - `path`: The file.
+    - `dataset`: The dataset; its attributes must be such that JSON can hold them.
+    - `description`: What it is, as JSON can hold it.
+    """
+    every = {str(name): np.asarray(each.values) for name, each in dataset.variables.items()}
+    arrays = {name: each for name, each in every.items() if each.dtype.kind in "biuf"}
+    header = {
+        "format": FORMAT,
+        "description": dict(description),
+        "attributes": dict(dataset.attrs),
+        "axes": {str(name): list(each.dims) for name, each in dataset.variables.items()},
+        "coordinates": [str(name) for name in dataset.coords],
+        "words": {name: each.tolist() for name, each in every.items() if name not in arrays},
+    }
+    header["checksum"] = checksum(header, arrays)
+    data = serialized(
+        {name: np.ascontiguousarray(each) for name, each in arrays.items()},
+        {"emphatic": json.dumps(header, sort_keys=True)},
+    )
+    try:
+        with replacing(path) as file:
+            file.write(data)
+    except OSError as error:
+        raise ValueError(
+            f"store: {path} cannot be written: {error.strerror}; what was finished is kept"
+        ) from None
+
+
+def read(path: Path) -> tuple["xarray.Dataset", dict[str, Any]]:
+    """The dataset that [write] wrote, and its description; a `ValueError` if it is damaged.
+
+    **Arguments:**
+
+    - `path`: The file.
+    """
+    import xarray
+
+    try:
+        with safe_open(os.fspath(path), "np") as file:
+            names, header = file.keys(), json.loads((file.metadata() or {})["emphatic"])
+            arrays = {name: file.get_tensor(name) for name in names}
+        expected = header.pop("checksum")
+        if expected != checksum(header, arrays):
+            raise ValueError("its content has another checksum")
+    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        raise ValueError(f"store: {path} is damaged: {error}") from None
+    axes, words = header["axes"], header["words"]
+    every = {name: (axes[name], arrays.get(name, words.get(name))) for name in axes}
+    coordinates = {name: every.pop(name) for name in header["coordinates"]}
+    return xarray.Dataset(every, coordinates, header["attributes"]), header["description"]
+
+
+def kept(path: Path, description: Mapping[str, Any]) -> "xarray.Dataset | None":
+    """The dataset of a file, if it is there, undamaged, and what is described.
+
+    **Arguments:**
+
+    - `path`: The file.
+    - `description`: What it must be.
+    """
+    try:
+        dataset, found = read(path)
+    except ValueError:
+        return None
+    return dataset if found == json.loads(json.dumps(dict(description))) else None
+
+
+def _description(path: Path) -> dict[str, Any]:
+    """What a file says that it is, without a look at the rest."""
+    with safe_open(os.fspath(path), "np") as file:
+        return json.loads((file.metadata() or {})["emphatic"])["description"]
+
+
+# Where results come from
+
+
+@cache
+def commit() -> str | None:
+    """The commit of this source, if it is a checkout."""
+    here = Path(__file__).parent
+    try:
+        for words in (["ls-files", "--error-unmatch", "__init__.py"], ["rev-parse", "HEAD"]):
+            found = subprocess.run(
+                ["git", *words], cwd=here, capture_output=True, text=True, check=True
+            )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return found.stdout.strip()
+
+
+def provenance(engine: str) -> dict[str, Any]:
+    """What a result depends on besides its definition: versions, source and device.
+
+    **Arguments:**
+
+    - `engine`: What computed it.
+    """
+    device = f"CPU, {platform.machine()}"
+    if engine == "scan":
+        import jax
+
+        device = f"{jax.devices()[0].device_kind}, {platform.machine()}"
+    versions = {name: version(name) for name in VERSIONED}
+    return {
+        "versions": {"python": platform.python_version(), **versions},
+        "commit": commit(),
+        "engine": engine,
+        "device": device,
+    }
+
+
+# A folder of units
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A finished unit on disk: the grid and the runs that it has, and how many cells diverged."""
+
+    path: Path
+    grid: Mapping[str, tuple[float, ...]]
+    runs: tuple[int, ...]
+    diverged: int
+
+
+@dataclass(frozen=True)
+class Store:
+    """A folder with the finished units of an experiment, by address.
+
+    **Arguments:**
+
+    - `folder`: The folder.
+    - `plan`: What the experiment is, as `experiment.json` says it.
+    - `shards`: The finished units.
+    """
+
+    folder: Path
+    plan: Mapping[str, Any]
+    shards: dict[str, list[Shard]]
+
+    def covered(
+        self, address: str, grid: Mapping[str, Sequence[float]], runs: Sequence[int]
+    ) -> np.ndarray:
+        """Which cells are there, an array of truths over the axes of the grid and the runs."""
+        found = np.zeros((*map(len, grid.values()), len(runs)), bool)
+        for shard in self.shards.get(address, []):
+            if list(shard.grid) == list(grid):
+                both = [np.isin(grid[axis], shard.grid[axis]) for axis in grid]
+                found[np.ix_(*both, np.isin(runs, shard.runs))] = True
+        return found
+
+    def missing(self, unit: Unit) -> Unit | None:
+        """The smallest grid and the runs that hold all that is missing of a unit, or None."""
+        gaps = ~self.covered(unit.address, unit.grid, unit.runs)
+        if not gaps.any():
+            return None
+        axes = [np.array(each) for each in (*unit.grid.values(), unit.runs)]
+        kept = [
+            tuple(each[gaps.any(axis=tuple(set(range(gaps.ndim)) - {n}))].tolist())
+            for n, each in enumerate(axes)
+        ]
+        return replace(unit, grid=dict(zip(unit.grid, kept, strict=False)), runs=kept[-1])
+
+    def path(self, unit: Unit) -> Path:
+        """Where a unit is kept."""
+        rest = checksum([dict(unit.grid), list(unit.runs)], {})[:16]
+        return self.folder / UNITS / f"{unit.address}-{rest}.safetensors"
+
+    def keep(self, unit: Unit, dataset: "xarray.Dataset") -> None:
+        """Writes a finished unit, unless it is there."""
+        diverged = dataset["diverged"].any("time") if "diverged" in dataset else np.zeros(1)
+        description = {
+            "address": unit.address,
+            "definition": unit.definition,
+            "grid": dict(unit.grid),
+            "runs": list(unit.runs),
+            "diverged": int(diverged.sum()),
+            "provenance": provenance(dataset.attrs["engine"]),
+        }
+        path = self.path(unit)
+        if not path.exists():
+            write(path, dataset, description)
+        self.shards.setdefault(unit.address, []).append(_shard(path, description))
+
+    def parts(self, case: int, learner: str) -> Iterator["xarray.Dataset"]:
+        """What there is of a learner in a case."""
+        for shard in self.shards.get(self.plan["addresses"][case][learner], []):
+            dataset, description = read(shard.path)
+            yield dataset.assign_attrs(provenance=description["provenance"])
+
+
+def _shard(path: Path, description: Mapping[str, Any]) -> Shard:
+    grid = {axis: tuple(values) for axis, values in description["grid"].items()}
+    return Shard(path, grid, tuple(description["runs"]), description["diverged"])
+
+
+def begin(
+    experiment: Experiment, folder: Path, tell: Tell | None = None
+) -> tuple[Store, list[Unit]]:
+    """The store of an experiment, made if there is none, and the experiment's units.
+
+    The experiment is checked first: what is wrong with it changes nothing on the disk. A damaged
+    file is named, put aside as `.damaged`, and so will be computed again.
+
+    **Arguments:**
+
+    - `experiment`: The experiment, whose learners must have definitions.
+    - `folder`: The folder, which must be empty, new, or of an experiment of the same name.
+    - `tell`: Is told which files are damaged; by default a warning is.
+    """
+    asked = units(experiment)
+    addresses: list[dict[str, str]] = [{} for _ in experiment.points()]
+    for unit in asked:
+        addresses[unit.case][unit.learner] = unit.address
+    problems = [digest(experiment.build(**point)) for point in experiment.points()]
+    plan = {
+        "format": FORMAT,
+        "name": experiment.name,
+        "layout": layout(experiment, asked),
+        "addresses": addresses,
+        "problems": problems,
+        "definitions": dict(experiment.definitions),
+        "about": dict(experiment.about),
+    }
+    if (folder / EXPERIMENT).exists():
+        _require_same(folder, _plan(folder), experiment.name)
+    elif folder.exists() and any(folder.iterdir()):
+        raise ValueError(f"out: {folder} holds other files; an empty folder or a store is required")
+    for each in (UNITS, PROBLEMS, RUNNING):
+        writable(folder / each)
+    for unit in asked:
+        path = folder / PROBLEMS / f"{problems[unit.case]}.npz"
+        if not path.exists():
+            save_problem(unit.problem, path)
+    text = json.dumps(plan, indent=1)
+    if not (folder / EXPERIMENT).exists() or (folder / EXPERIMENT).read_text() != text:
+        with replacing(folder / EXPERIMENT) as file:
+            file.write(text.encode())
+    return Store(folder, plan, _shards(folder, tell or warnings.warn)), asked
+
+
+def _plan(folder: Path) -> dict[str, Any]:
+    try:
+        plan = json.loads((folder / EXPERIMENT).read_text())
+        written = plan["format"]
+    except FileNotFoundError:
+        raise ValueError(f"store: {folder} has no {EXPERIMENT}; it is not a store") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"store: {folder / EXPERIMENT} cannot be read: {error}") from None
+    if written > FORMAT:
+        raise ValueError(
+            f"store: {folder} has the format {written}, of a newer version; this one knows {FORMAT}"
+        )
+    return plan
+
+
+def _require_same(folder: Path, plan: Mapping[str, Any], name: str) -> None:
+    if plan["name"] != name:
+        raise ValueError(
+            f"out: {folder} holds the experiment {plan['name']!r}, not {name!r}; choose another "
+            "folder"
+        )
+
+
+def _shards(folder: Path, tell: Tell | None = None) -> dict[str, list[Shard]]:
+    """The finished units by address; with `tell` every byte is checked, else the headers only."""
+    found: dict[str, list[Shard]] = {}
+    for path in sorted((folder / UNITS).glob("*.safetensors")):
+        try:
+            description = _description(path) if tell is None else read(path)[1]
+        except (ValueError, SafetensorError, KeyError, OSError) as error:
+            if tell is None:
+                raise ValueError(f"store: {path} is damaged; run it again") from None
+            os.replace(path, path.with_suffix(".damaged"))
+            tell(f"{error}; it is computed again")
+            continue
+        found.setdefault(description["address"], []).append(_shard(path, description))
+    return found
+
+
+@contextmanager
+def claim(store: Store, unit: Unit) -> Iterator[Callable[[int], None] | None]:
+    """The right to compute a unit, or None while another process has it.
+
+    It is a lock that ends with the process, however that ends. What is given takes the number of
+    updates done, for whoever asks for the status.
+    """
+    path = store.folder / RUNNING / store.path(unit).stem
+    with open(path, "a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield None
+            return
+        told = 0.0
+
+        def move(updates: int) -> None:
+            nonlocal told
+            if time.monotonic() - told > PATIENCE:
+                told = time.monotonic()
+                os.pwrite(file.fileno(), f"{updates:20d} {unit.num_updates:20d}".encode(), 0)
+
+        yield move
+        path.unlink(missing_ok=True)
+
+
+def running(folder: Path) -> list[tuple[str, int, int]]:
+    """The units that are being computed: their names, updates done, and updates of all."""
+    found = []
+    for path in sorted((folder / RUNNING).glob("*")):
+        with open(path) as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                done, total = (int(word) for word in file.read().split() or ("0", "0"))
+                found.append((path.name, done, total))
+    return found
+
+
+def run(
+    experiment: Experiment,
+    folder: Path,
+    *,
+    num_threads: int | None = None,
+    progress: Progress | None = None,
+    tell: Tell | None = None,
+) -> "xarray.Dataset":
+    """Computes what is missing of an experiment, keeps it, and returns the whole dataset.
+
+    A unit that is finished is never computed again, whatever ended the process that did it. Several
+    processes may do this with one folder: each unit is computed by one of them.
+
+    **Arguments:**
+
+    - `experiment`: The experiment, whose learners must have definitions.
+    - `folder`: Where results are kept.
+    - `num_threads`: By default as many as there are cores. No bit depends on it.
+    - `progress`: Called with the updates done, also those of earlier times, and all updates.
+    - `tell`: Is told which files are damaged; by default a warning is.
+    """
+    store, asked = begin(experiment, folder, tell)
+    total = sum(unit.num_updates for unit in asked)
+    pending = [gap for unit in asked if (gap := store.missing(unit)) is not None]
+    done = total - sum(unit.num_updates for unit in pending)
+    if progress is not None:
+        progress(done, total)
+    while pending:
+        waiting = []
+        for unit in pending:
+            with claim(store, unit) as note:
+                if note is None:
+                    waiting.append(unit)
+                    continue
+                if store.path(unit).exists():  # another process was faster
+                    store.shards.setdefault(unit.address, []).append(
+                        _shard(store.path(unit), _description(store.path(unit)))
+                    )
+                else:
+
+                    def move(updates: int, _: int, done: int = done, note: Any = note) -> None:
+                        note(updates)
+                        if progress is not None:
+                            progress(done + updates, total)
+
+                    store.keep(unit, compute(unit, num_threads, move))
+                done += unit.num_updates
+                if progress is not None:
+                    progress(done, total)
+        if len(waiting) == len(pending):
+            time.sleep(PATIENCE)
+        pending = waiting
+    return _gathered(store)
+
+
+def _gathered(store: Store) -> "xarray.Dataset":
+    origins: dict[str, Any] = {}
+
+    def parts(case: int, learner: str) -> Iterator["xarray.Dataset"]:
+        for part in store.parts(case, learner):
+            origin = part.attrs["provenance"]
+            origins[json.dumps(origin, sort_keys=True)] = origin
+            yield part
+
+    complete = all(covered.all() for _, _, covered in _coverage(store))
+    found = gather(store.plan["layout"], parts, complete)
+    return found.assign_attrs(provenance=json.dumps(list(origins.values())))
+
+
+def _coverage(store: Store) -> Iterator[tuple[int, str, np.ndarray]]:
+    """For each case and learner which cells are there."""
+    shape = store.plan["layout"]
+    for case, addresses in enumerate(store.plan["addresses"]):
+        for learner, own in shape["learners"].items():
+            grid = {axis: shape["grid"][axis] for axis in own}
+            yield case, learner, store.covered(addresses[learner], grid, range(shape["num_runs"]))
+
+
+def load(folder: str | os.PathLike) -> "xarray.Dataset":
+    """What a store has of its experiment, in one dataset; see [gather].
+
+    Its attribute `provenance` says, in JSON, what computed the units.
+
+    **Arguments:**
+
+    - `folder`: The folder of a store.
+    """
+    return _gathered(opened(folder))
+
+
+def opened(folder: str | os.PathLike) -> Store:
+    """The store in a folder, as it is; a `ValueError` if there is none.
+
+    **Arguments:**
+
+    - `folder`: The folder of a store.
+    """
+    path = Path(folder)
+    return Store(path, _plan(path), _shards(path))
+
+
+def status(folder: str | os.PathLike) -> dict[str, Any]:
+    """How far an experiment is.
+
+    **Arguments:**
+
+    - `folder`: The folder of a store.
+
+    **Returns:**
+
+    The name, the numbers of cells (curves) that there are to be, that are done, running, diverged
+    and left, the units that are `running` with their updates, and those that were set `aside` with
+    the reason.
+    """
+    store = opened(folder)
+    counts = [covered for _, _, covered in _coverage(store)]
+    cells, done = (int(sum(of(each) for each in counts)) for of in (np.size, np.sum))
+    addresses = {each for of in store.plan["addresses"] for each in of.values()}
+    shards = [shard for address in addresses for shard in store.shards.get(address, [])]
+    aside = store.folder / ASIDE
+    return {
+        "name": store.plan["name"],
+        "cells": cells,
+        "done": done,
+        "left": cells - done,
+        "diverged": sum(shard.diverged for shard in shards),
+        "units": len(shards),
+        "running": running(store.folder),
+        "aside": [json.loads(path.read_text()) for path in sorted(aside.glob("*.json"))],
+    }
