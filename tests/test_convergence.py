@@ -11,6 +11,7 @@ import pytest
 import xarray
 
 from emphatic import experiment, oracle, Sample, schedules
+from emphatic.agents import paths
 from emphatic.agents.exact import follow, track
 from emphatic.figures import agents, convergence, convergence_plot
 from emphatic.figures.agents import BAIRD, CONTINUING, EPISODIC, GARNETS, LONGER, WARNINGS
@@ -235,7 +236,7 @@ def made_up(curve):
             "time": 100 * np.arange(1, RECORDS + 1),
         }
         shape = tuple(len(values) for values in coordinates.values())
-        found = {name: np.zeros(shape) for name in agents.TRACKED[:3]}
+        found = {name: np.zeros(shape) for name in paths.TRACKED[:3]}
         for row, algorithm in enumerate(setting.algorithms):
             for column, ridge in enumerate(setting.ridges):
                 for name, values in curve(setting, algorithm, ridge).items():

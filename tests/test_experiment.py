@@ -7,7 +7,7 @@ import pytest
 import xarray
 
 from emphatic import engine, learners, oracle, problems
-from emphatic.experiment import Experiment, run
+from emphatic.experiment import Experiment, run, units
 
 
 def of_emphasis(problem):
@@ -131,7 +131,6 @@ def test_progress_never_goes_back_and_ends_at_all_updates(whole):
     assert set(total) == {EXPERIMENT.num_updates()}
     assert list(done) == sorted(done)
     assert done[-1] == EXPERIMENT.num_updates()
-    assert {number * total[0] // 4 for number in (1, 2, 3)} <= set(done)  # the end of each case
 
 
 # Bad input
@@ -173,13 +172,72 @@ def test_bad_input_is_found_before_anything_runs(changes, message):
     assert calls == []
 
 
-# Ctrl-C
+# Units
 
-# Longer than a slice may be: what is stopped at its first report is not at its end.
-LONG = dataclasses.replace(
-    EXPERIMENT, num_steps=600_000, grid={"step_size": [0.05]}, num_runs=1, record_every=1000
+
+def test_units_are_learners_of_a_case_on_their_grid_for_blocks_of_ten_runs():
+    asked = units(dataclasses.replace(EXPERIMENT, num_runs=23))
+    assert len(asked) == 4 * 2 * 3
+    first, *_ = asked
+    assert (first.case, first.learner, first.grid) == (0, "gem", {"step_size": (0.05, 20.0)})
+    assert [each.runs for each in asked[:3]] == [
+        tuple(range(10)),
+        tuple(range(10, 20)),
+        (20, 21, 22),
+    ]
+    assert [each.grid for each in asked if each.learner == "followon"] == [{}] * 12
+    assert first.num_cells == 2 * 10
+    assert first.title == "gem, features=one-hot, solid=0.3, runs 0 to 9"
+
+
+def test_a_run_in_another_block_is_the_same_run():
+    one = dataclasses.replace(EXPERIMENT, cases={"features": ("aliased",)}, num_runs=12)
+    found, blocks = run(one), run(dataclasses.replace(one, num_runs=11))
+    np.testing.assert_array_equal(
+        found["emphasis_error"].isel(run=slice(11)), blocks["emphasis_error"]
+    )
+
+
+DEFINED = dataclasses.replace(
+    EXPERIMENT, definitions={"gem": "gem(step_size)", "followon": "followon()"}
 )
-CASE = LONG.num_updates() // 4
+CHANGES = {
+    "num_steps": 251,
+    "record_every": 50,
+    "seed": 6,
+    "dtype": "float64",
+    "engine": "scan",
+    "measures": ("emphasis_error", "weights"),
+    "definitions": {"gem": "gem(step_size, 0.1)", "followon": "followon(2)"},
+    "cases": {"features": ("one-hot",), "solid": (0.2,)},
+    "targets": {"uniform": lambda problem: np.full((7, 2), 0.5)},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_whatever_defines_a_cell_changes_its_address(change):
+    before, after = (
+        units(DEFINED)[0],
+        units(dataclasses.replace(DEFINED, **{change: CHANGES[change]}))[0],
+    )
+    assert before.address != after.address
+    assert units(DEFINED)[0].address == before.address
+
+
+@pytest.mark.parametrize(
+    "same",
+    [{"name": "other"}, {"num_runs": 30}, {"grid": {"step_size": [0.1]}}, {"about": {"a": 1}}],
+)
+def test_neither_grid_nor_runs_nor_words_change_an_address(same):
+    assert units(DEFINED)[0].address == units(dataclasses.replace(DEFINED, **same))[0].address
+
+
+def test_a_learner_without_a_definition_has_no_address():
+    with pytest.raises(ValueError, match="^definitions: 'gem' has none"):
+        _ = units(EXPERIMENT)[0].address
+
+
+# Ctrl-C
 
 
 def stopped(experiment: Experiment, after: int) -> xarray.Dataset:
@@ -192,61 +250,51 @@ def stopped(experiment: Experiment, after: int) -> xarray.Dataset:
     return run(experiment, num_threads=1, progress=progress)
 
 
-@pytest.fixture(scope="module")
-def uninterrupted() -> xarray.Dataset:
-    return run(LONG, num_threads=1)
+UNIT = 2 * 3 * 250  # updates of GEM in a case, and half as many of the trace
 
 
-@pytest.mark.parametrize("finished", [0, 1, 2])
-def test_ctrl_c_keeps_the_finished_cases_and_the_finished_windows(uninterrupted, finished):
-    found = stopped(LONG, finished * CASE)
+@pytest.mark.parametrize(("after", "finished"), [(UNIT, 1), (UNIT + UNIT // 2, 2), (2 * UNIT + UNIT // 2, 3)])
+def test_ctrl_c_keeps_the_finished_units(whole, after, finished):
+    found, places = stopped(EXPERIMENT, after), []
     assert found.attrs["interrupted"] == 1
-    expected = uninterrupted.sel(
-        features=found["features"], solid=found["solid"], time=found["time"]
-    )
-    assert found["features"].values.tolist() == ["one-hot", "aliased"][: finished // 2 + 1]
-    for number, point in enumerate(LONG.points()[: finished + 1]):
-        here, there = found.sel(point), expected.sel(point)
-        count = int(here["emphasis_error"].notnull().all(["learner", "step_size", "run"]).sum())
-        assert count == 600 if number < finished else 0 < count < 600
-        first = slice(count)
-        for name in ("emphasis_error", "diverged"):
-            np.testing.assert_array_equal(here[name].isel(time=first), there[name].isel(time=first))
-        assert here["emphasis_error"].isel(time=slice(count, None)).isnull().all()
-        assert not here["diverged"].isel(time=slice(count, None)).any()
-        assert here["engine"].values.tolist() == ["fused", "fused"]
-    assert {name: found[name].dims for name in found} == {
-        name: uninterrupted[name].dims for name in uninterrupted
-    }
-    if finished == 2:  # the fourth case has not begun
-        assert found.sel(LONG.points()[3])["emphasis_error"].isnull().all()
-        assert found.sel(LONG.points()[3])["engine"].values.tolist() == ["", ""]
+    for features, solid in [tuple(point.values()) for point in EXPERIMENT.points()]:
+        for learner in ("gem", "followon"):
+            here = {"features": features, "solid": solid, "learner": learner}
+            if found["engine"].sel(here) == "fused":
+                np.testing.assert_array_equal(
+                    found["emphasis_error"].sel(here), whole[0]["emphasis_error"].sel(here)
+                )
+            else:
+                assert found["emphasis_error"].sel(here).isnull().all()
+                assert not found["diverged"].sel(here).any()
+            places.append(str(found["engine"].sel(here).values))
+    assert places == ["fused"] * finished + [""] * (8 - finished)
+    assert found.sizes == whole[0].sizes
 
 
-def test_ctrl_c_at_the_very_end_of_a_case_is_not_forgotten(uninterrupted):
-    found = stopped(LONG, CASE - 1)
-    assert found.attrs["interrupted"] == 1
-    assert (found.sizes["features"], found.sizes["solid"]) == (1, 1)
-    expected = uninterrupted["emphasis_error"].sel(features=["one-hot"], solid=[0.3])
-    np.testing.assert_array_equal(found["emphasis_error"].transpose(*expected.dims), expected)
-
-
-def test_ctrl_c_while_a_case_is_compiled_keeps_those_before(uninterrupted):
-    def learners_of(problem):
-        if problem.x.shape[1] == 6:
-            raise KeyboardInterrupt
-        return of_emphasis(problem)
-
-    found = run(dataclasses.replace(LONG, learners=learners_of), num_threads=1)
-    assert found.attrs["interrupted"] == 1
-    assert found["features"].values.tolist() == ["one-hot"]
-    expected = uninterrupted["emphasis_error"].sel(features=["one-hot"])
-    np.testing.assert_array_equal(found["emphasis_error"].transpose(*expected.dims), expected)
-
-
-def test_ctrl_c_before_the_first_window_is_passed_on():
+def test_ctrl_c_before_the_first_unit_is_passed_on():
     with pytest.raises(KeyboardInterrupt):
-        stopped(dataclasses.replace(LONG, record_every=600_000), 0)
+        stopped(EXPERIMENT, 0)
+
+
+def test_cases_with_other_weights_are_gathered_by_their_names():
+    """Six features come before seven, whose weights are then not one after the other."""
+    few = {"features": ("aliased", "one-hot"), "solid": (0.1,)}
+    asked = dataclasses.replace(EXPERIMENT, cases=few, measures=("weights",), num_runs=1)
+    found = run(asked).squeeze()["gem_weights"]
+    for features, size in (("aliased", 6), ("one-hot", 7)):
+        direct = engine.run(
+            problems.baird(features, 0.1),
+            {"gem": learners.gem},
+            EXPERIMENT.grid,
+            num_steps=250,
+            seeds=[5 * 2**32],
+            record_every=100,
+            measures=["weights"],
+        ).squeeze()["gem_weights"]
+        here = found.sel(features=features)
+        np.testing.assert_array_equal(here.sel(gem_weight=direct["gem_weight"]), direct)
+        assert int(here.notnull().any(["step_size", "time"]).sum()) == 2 * size
 
 
 # Files
@@ -265,10 +313,3 @@ def test_a_file_keeps_values_coordinates_and_attributes(whole, tmp_path):
     assert again["diverged"].dtype == bool
     assert again["features"].values.tolist() == ["one-hot", "aliased"]
     np.testing.assert_array_equal(again["emphasis_error"], found["emphasis_error"])  # inf and NaN
-
-
-def test_a_file_keeps_what_was_stopped(tmp_path):
-    found = stopped(LONG, CASE)
-    again = read(found, tmp_path / "stopped.nc")
-    xarray.testing.assert_identical(again, found)
-    assert again.attrs["interrupted"] == 1

@@ -14,11 +14,12 @@ import pytest
 import xarray
 from matplotlib.colors import to_rgb
 
-from emphatic import experiment, learners, oracle, problems
+from emphatic import experiment, learners, oracle, problems, store
 from emphatic.figures import emphasis_error, FIGURES, policy_evaluation, style
 from emphatic.figures.reproduce import reproduce, writable
 from emphatic.figures.summary import claim
 from emphatic.oracle.expectation import samples
+from emphatic.problems import digest
 
 from .plainly import moment_matrix, plainly
 
@@ -52,7 +53,9 @@ def test_figure_2_has_the_settings_of_the_paper():
     for solid, num_steps in ((0.1, 1_000_000), (0.3, 2_000_000)):
         gem, references = found[f"gem-{solid}"], found[f"references-{solid}"]
         for each in (gem, references):
-            assert each.build is problems.baird
+            assert digest(each.build(**each.points()[1])) == digest(
+                problems.baird("one-hot", solid)
+            )
             assert each.cases == {"features": FEATURES, "solid": (solid,)}
             assert (each.num_steps, each.num_runs, each.record_every) == (num_steps, 30, 1000)
             assert (each.seed, each.dtype) == (0, "float32")
@@ -62,7 +65,8 @@ def test_figure_2_has_the_settings_of_the_paper():
         np.testing.assert_array_equal(gem.grid["step_size"], [0.1 * 2.0**p for p in exponents])
         np.testing.assert_array_equal(gem.grid["ridge"], RIDGES)
         problem = problems.baird(solid=solid)
-        assert gem.learners(problem) == {"gem": learners.gem}
+        assert gem.definitions == {"gem": "gem(step_size, ridge)"}
+        assert same_step(gem.learners(problem)["gem"], learners.gem, problem)
         assert references.grid == {}
         assert list(references.learners(problem)) == ["followon", "constant"]
 
@@ -72,7 +76,7 @@ def test_figure_3_has_the_settings_of_the_paper():
     assert (gem.name, baselines.name) == ("gem-etd", "baselines")
     sizes = [0.1 * 2.0**-p for p in range(20)]
     for each in (gem, baselines):
-        assert each.build is problems.baird
+        assert digest(each.build(**each.points()[2])) == digest(problems.baird("zero-hot", 0.05))
         assert each.cases == {"features": FEATURES, "solid": (0.05,)}
         assert (each.num_steps, each.num_runs, each.record_every) == (100_000, 30, 1000)
         assert (each.seed, each.dtype) == (0, "float32")
@@ -96,10 +100,25 @@ def transition(problem, index=40):
     return y, [100.0 * jax.random.normal(key, y.x.shape, y.x.dtype) for key in keys]
 
 
+def same_step(make, other, problem) -> bool:
+    """Whether two functions make learners that begin, predict and step alike."""
+    y, (kappa, w, _) = transition(problem)
+    state, found = learners.GEMState(kappa, w), []
+    for learner in (make(step_size=0.2, ridge=1e-3), other(0.2, 1e-3)):
+        numbers = (
+            learner.init(jax.random.key(1), y),
+            learner.predict(state, y),
+            learner.step(state, y),
+        )
+        found.append(np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(numbers)]))
+    return bool((found[0] == found[1]).all())
+
+
 def test_the_learners_of_figure_2_are_the_trace_and_a_guess_without_data():
     problem = problems.baird("aliased", 0.3)
     found = learners_of(emphasis_error.EXPERIMENTS[1], problem)
     y, _ = transition(problem)
+    found = {name: make() for name, make in found.items()}
     state = found["followon"].init(jax.random.key(0), y)
     assert float(found["followon"].predict(state, y)) == 1.0  # from M_{-1} = 0
     guess = found["constant"]
@@ -119,7 +138,8 @@ def test_the_learners_of_figure_3_differ_in_their_emphasis_only():
         "etd-exact": ((), oracle.emphasis(problem)[y.state]),
     }
     for name, make in {**gem, **baselines}.items():
-        learner = make(0.2, 1e-3) if name == "gem-etd" else make(0.2)
+        ridge = {"ridge": 1e-3} if name == "gem-etd" else {}
+        learner = make(step_size=0.2, **ridge)
         source, m = sources[name]
         after = learner.step(learners.ETDState(source, nu), y)
         np.testing.assert_allclose(after.nu, nu + 0.2 * m * y.rho * delta * y.x, rtol=1e-12)
@@ -160,7 +180,7 @@ def test_the_authors_variant_changes_the_ridges_and_gem_and_nothing_else(figure)
     module, problem = FIGURES[figure], problems.baird("one-hot", 0.1)
     for ours, theirs in zip(module.EXPERIMENTS, module.AUTHORS, strict=True):
         for field in dataclasses.fields(ours):
-            if field.name not in ("learners", "grid"):
+            if field.name not in ("learners", "grid", "definitions"):
                 assert getattr(ours, field.name) == getattr(theirs, field.name)
         assert list(ours.grid) == list(theirs.grid)
         for axis, values in theirs.grid.items():
@@ -169,13 +189,15 @@ def test_the_authors_variant_changes_the_ridges_and_gem_and_nothing_else(figure)
         assert list(ours.learners(problem)) == list(theirs.learners(problem))
     y, (nu, kappa, w) = transition(problem)
     if figure == "emphasis":
-        assert module.AUTHORS[0].learners(problem) == {"gem": emphasis_error.gem_of_the_code}
+        make = module.AUTHORS[0].learners(problem)["gem"]
+        assert same_step(make, emphasis_error.gem_of_the_code, problem)
+        assert not same_step(make, learners.gem, problem)
     else:
         make = module.AUTHORS[0].learners(problem)["gem-etd"]
         source = emphasis_error.gem_of_the_code(0.025, 0.0)
         state = learners.ETDState(learners.GEMState(kappa, w), nu)
         expected = learners.etd(source, 0.2).step(state, y)
-        np.testing.assert_array_equal(make(0.2, 0.0).step(state, y).nu, expected.nu)
+        np.testing.assert_array_equal(make(step_size=0.2, ridge=0.0).step(state, y).nu, expected.nu)
 
 
 # Results made up, so that what they say is known
@@ -207,7 +229,7 @@ def made_up(experiments, curve, runs=RUNS):
                     "run": np.arange(runs),
                     "time": 1000 * np.arange(1, WINDOWS + 1),
                 },
-                {"interrupted": 0},
+                {"interrupted": 0, "provenance": "[]"},
             )
         )
     return found
@@ -801,7 +823,7 @@ def test_results_that_all_diverged_are_still_drawn_and_written(tmp_path, monkeyp
     def curve(algorithm, features, *_):
         return (100.0 if algorithm == "constant" else values[features]) * FINITE
 
-    monkeypatch.setattr(experiment, "run", lambda each, **_: made_up([each], curve)[0])
+    monkeypatch.setattr(store, "run", lambda each, *_, **__: made_up([each], curve)[0])
     reproduce(figure, tmp_path)
     found = strictly((tmp_path / figure / "summary.json").read_text())
     require_rows(found["rows"], figure, RIDGES, ALGORITHMS[figure])
@@ -832,19 +854,20 @@ def recorded(monkeypatch, interrupted=None):
     """Results are made up instead of run, and nothing is drawn; a list of what was asked for."""
     asked = []
 
-    def run(each, *, engine, progress):
-        asked.append((each, engine))
+    def run(each, folder, *, progress):
+        asked.append((each, folder))
+        if each.name == interrupted:
+            raise KeyboardInterrupt
+        folder.mkdir()
         progress(each.num_updates(), each.num_updates())
         curve = emphasis_curve if each.measures == ("emphasis_error",) else value_curve
-        (dataset,) = made_up([each], curve)
-        dataset.attrs["interrupted"] = int(each.name == interrupted)
-        return dataset
+        return made_up([each], curve)[0]
 
     def plot(datasets, authors):
         asked.append(authors)
         return style.panels(1, 1, figsize=(1, 1))[0]
 
-    monkeypatch.setattr(experiment, "run", run)
+    monkeypatch.setattr(store, "run", run)
     for figure in KEYS:
         monkeypatch.setattr(FIGURES[figure], "plot", plot)
     return asked
@@ -857,8 +880,9 @@ def test_options_reach_the_experiments(monkeypatch, tmp_path):
     *runs, authors = asked
     assert [each.name for each, _ in runs] == [each.name for each in emphasis_error.EXPERIMENTS]
     assert authors is False
-    for each, engine in runs:
-        assert (each.num_runs, each.seed, each.num_steps, engine) == (7, 3, 4321, "scan")
+    for each, folder in runs:
+        assert (each.num_runs, each.seed, each.num_steps, each.engine) == (7, 3, 4321, "scan")
+        assert folder == tmp_path / "emphasis" / "data" / each.name
     done, total = zip(*calls, strict=True)
     assert set(total) == {4321 * 7 * 2 * 4 * (40 + 2)}
     assert list(done) == sorted(done)
@@ -866,8 +890,7 @@ def test_options_reach_the_experiments(monkeypatch, tmp_path):
     text = (tmp_path / "emphasis" / "summary.json").read_text()
     ran = {name: ["scan"] for name in ("gem", "followon", "constant")}
     assert strictly(text)["engines"] == ran
-    for path in (tmp_path / "emphasis" / "data").iterdir():
-        assert xarray.load_dataset(path, engine="scipy").attrs["variant"] == "paper"
+    assert strictly(text)["settings"] == {**options, "authors": False}
 
 
 def test_the_authors_variant_is_asked_for_and_written_down(monkeypatch, tmp_path):
@@ -876,25 +899,23 @@ def test_the_authors_variant_is_asked_for_and_written_down(monkeypatch, tmp_path
     *runs, authors = asked
     assert [list(each.grid.get("ridge", [])) for each, _ in runs] == [[0.0], []]
     assert authors is True
-    for each, engine in runs:
+    for each, _ in runs:
         assert (each.num_runs, each.seed, each.num_steps) == (30, 0, 100_000)
-        assert engine == "auto"
-    for path in (tmp_path / "evaluation" / "data").iterdir():
-        assert xarray.load_dataset(path, engine="scipy").attrs["variant"] == "authors"
+        assert each.engine == "auto"
+    text = (tmp_path / "evaluation" / "summary.json").read_text()
+    assert strictly(text)["settings"] == {"runs": 30, "seed": 0, "authors": True}
     best = [row for row in summary["rows"] if row["algorithm"] == "etd" and row["best"]]
     for row in best:
         np.testing.assert_allclose(row["auc_mean"], 80.0, rtol=1e-6)  # RMSVE as it is defined
 
 
 def test_after_ctrl_c_the_data_are_there_and_no_summary(monkeypatch, tmp_path):
-    recorded(monkeypatch, interrupted="references-0.1")
+    recorded(monkeypatch, interrupted="gem-0.3")
     with pytest.raises(KeyboardInterrupt):
         reproduce("emphasis", tmp_path)
     assert [path.name for path in (tmp_path / "emphasis").iterdir()] == ["data"]
-    data = sorted((tmp_path / "emphasis" / "data").iterdir())
-    assert [path.name for path in data] == ["gem-0.1.nc", "references-0.1.nc"]
-    stopped = [xarray.load_dataset(path, engine="scipy").attrs["interrupted"] for path in data]
-    assert stopped == [0, 1]
+    data = sorted(path.name for path in (tmp_path / "emphasis" / "data").iterdir())
+    assert data == ["gem-0.1", "references-0.1"]
 
 
 @pytest.mark.parametrize(
@@ -936,10 +957,7 @@ def test_what_was_run_in_a_small_size_is_whole(reproduced):
         assert any(row["diverged_runs"] for row in found["rows"])
         assert "inf" in {row["final_mean"] for row in found["rows"]}
         assert {row["runs"] for row in found["rows"]} == {2}
-        datasets = [
-            xarray.load_dataset(folder / "data" / f"{each.name}.nc", engine="scipy")
-            for each in FIGURES[figure].EXPERIMENTS
-        ]
+        datasets = [store.load(folder / "data" / each.name) for each in FIGURES[figure].EXPERIMENTS]
         again = FIGURES[figure].summarise(datasets)  # the file says all that the rows do
         for row, stored in zip(again["rows"], found["rows"], strict=True):
             assert {k: "inf" if v == np.inf else v for k, v in row.items()} == stored
@@ -956,12 +974,12 @@ def test_the_smallest_step_sizes_leave_the_error_of_the_first_guess(reproduced):
 def test_the_same_run_writes_the_same_files(reproduced, monkeypatch, tmp_path):
     for figure in KEYS:
 
-        def stored(each, *, folder=reproduced[figure][0], **_):
-            return xarray.load_dataset(folder / "data" / f"{each.name}.nc", engine="scipy")
+        def stored(each, *_, folder=reproduced[figure][0], **__):
+            return store.load(folder / "data" / each.name)
 
         with monkeypatch.context() as patch:
-            patch.setattr(experiment, "run", stored)
-            reproduce(figure, tmp_path, runs=2, steps=2000)
+            patch.setattr(store, "run", stored)
+            reproduce(figure, tmp_path, runs=2, steps=2000, engine="auto")
         for name in ("summary.json", "figure.svg", "figure.png"):
             before = reproduced[figure][0] / name
             assert (tmp_path / figure / name).read_bytes() == before.read_bytes()

@@ -221,7 +221,7 @@ def _prepared(unit: Unit, num_threads: int) -> engines.Prepared:
             program = engines.prepare(
                 unit.problem,
                 {unit.learner: experiment.learners(unit.problem)[unit.learner]},
-                unit.grid,
+                {axis: np.array(values) for axis, values in unit.grid.items()},
                 num_steps=experiment.num_steps,
                 target=_targets(experiment, unit.problem),
                 record_every=experiment.window(),

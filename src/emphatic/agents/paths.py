@@ -48,7 +48,8 @@ def paths(
                     f"measures: {learner!r} is no agent, and its path has no objective"
                 )
             here = {name: values[place] for name, values in parts.items()}
-            ridge = agent.critic.ridge(0.0) if isinstance(agent.critic, Learner) else 0.0
+            ridge = getattr(agent.critic, "ridge", None) or 0.0
+            ridge = ridge(0.0) if callable(ridge) else ridge
             critics = here.get("emphasis.w"), here.get("critic.u")
             tracked = track(problem, agent.policy, here["theta"], float(ridge), *critics)
             for name, values in tracked.items():
