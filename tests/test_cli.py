@@ -829,9 +829,9 @@ def flags(monkeypatch):
 
 def test_every_core_is_a_device_but_no_more_than_runs(flags, monkeypatch):
     device = "--xla_force_host_platform_device_count"
-    cli._use_cores(30)
+    cli.networks.use_cores(30)
     assert flags() == f"{device}=3"
-    cli._use_cores(1)
+    cli.networks.use_cores(1)
     assert flags() == f"{device}=3"  # what is set already stays
     for given, runs, expected in (
         ("--xla_dump_to=d", 2, f"--xla_dump_to=d {device}=2"),
@@ -839,14 +839,14 @@ def test_every_core_is_a_device_but_no_more_than_runs(flags, monkeypatch):
         ("", -1, f"{device}=1"),
     ):
         monkeypatch.setenv("XLA_FLAGS", given)
-        cli._use_cores(runs)
+        cli.networks.use_cores(runs)
         assert flags() == expected
 
 
 def test_jax_has_not_begun_when_the_command_line_asks_for_devices():
     script = (
         "import os; from emphatic import cli; import emphatic.figures, emphatic.deep.policy; "
-        "os.sched_getaffinity = lambda _: {0, 1}; cli._use_cores(2); "
+        "os.sched_getaffinity = lambda _: {0, 1}; cli.networks.use_cores(2); "
         "import jax; print(jax.device_count('cpu'))"
     )
     environment = {key: value for key, value in os.environ.items() if key != "XLA_FLAGS"}

@@ -13,7 +13,7 @@ import xarray
 from emphatic import experiment, oracle, Sample, schedules
 from emphatic.agents import paths
 from emphatic.agents.exact import follow, track
-from emphatic.figures import agents, convergence, convergence_plot
+from emphatic.figures import convergence, convergence_plot
 from emphatic.figures.agents import BAIRD, CONTINUING, EPISODIC, GARNETS, LONGER, WARNINGS
 from emphatic.figures.reproduce import reproduce
 

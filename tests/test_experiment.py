@@ -233,14 +233,14 @@ def test_neither_grid_nor_runs_nor_words_change_an_address(same):
 
 
 def test_a_learner_without_a_definition_has_no_address():
-    with pytest.raises(ValueError, match="^definitions: 'gem' has none"):
+    with pytest.raises(ValueError, match=r"^definitions: 'gem' has none"):
         _ = units(EXPERIMENT)[0].address
 
 
 # Ctrl-C
 
 
-def stopped(experiment: Experiment, after: int) -> xarray.Dataset:
+def stopped(experiment: Experiment, after: float) -> xarray.Dataset:
     """What a run holds that is stopped when it reports more updates than these."""
 
     def progress(done: int, total: int) -> None:
@@ -253,7 +253,9 @@ def stopped(experiment: Experiment, after: int) -> xarray.Dataset:
 UNIT = 2 * 3 * 250  # updates of GEM in a case, and half as many of the trace
 
 
-@pytest.mark.parametrize(("after", "finished"), [(UNIT, 1), (UNIT + UNIT // 2, 2), (2 * UNIT + UNIT // 2, 3)])
+@pytest.mark.parametrize(
+    ("after", "finished"), [(UNIT, 1), (UNIT + UNIT // 2, 2), (2 * UNIT + UNIT // 2, 3)]
+)
 def test_ctrl_c_keeps_the_finished_units(whole, after, finished):
     found, places = stopped(EXPERIMENT, after), []
     assert found.attrs["interrupted"] == 1

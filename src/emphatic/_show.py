@@ -10,6 +10,7 @@ import numpy as np
 from ._ends import CLOSE
 from ._json import as_json as as_json
 from .certify import Certificate
+from .experiment import Estimate, Experiment
 from .mdp import Problem
 from .solve import FixedPoint, LEARNERS
 
@@ -323,6 +324,74 @@ def show_figure(name: str, summary: dict[str, Any], folder: Path) -> None:
     ran = (f"{name} by {' and '.join(engines)}" for name, engines in summary["engines"].items())
     out.print(f"[dim]run: {', '.join(ran)}[/dim]")
     out.print(f"written to {folder}: {listed(folder)}")
+
+
+def show_plan(experiment: Experiment, expected: Estimate, folder: Path) -> None:
+    """What a sweep is about to do, in a few lines."""
+    out = console()
+    axes = [(name, len(values)) for name, values in experiment.cases.items()]
+    axes += [("learner", len(experiment.definitions))]
+    axes += [(name, np.size(values)) for name, values in experiment.grid.items()]
+    axes += [("run", experiment.num_runs)]
+    out.print(f"[bold]{experiment.name}[/bold]: " + " x ".join(f"{n} {name}" for name, n in axes))
+    out.print(
+        f"{expected.num_cells:,} cells of {experiment.num_steps:,} steps in "
+        f"{expected.num_units:,} units: {expected.num_updates:.3g} updates"
+    )
+    minutes, seconds = divmod(round(expected.seconds), 60)
+    about = f"{minutes} min {seconds} s" if minutes else f"{max(1, seconds)} s"
+    out.print(f"expected: {about} on this machine, {_bytes(expected.num_bytes)} in {folder}")
+
+
+def _bytes(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"
+
+
+def show_status(found: dict[str, Any], folder: Path) -> None:
+    """How far an experiment is: a bar, and what is running, diverged or set aside."""
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+
+    out = console()
+    line = Table.grid(padding=(0, 1))
+    share = found["done"] / max(1, found["cells"])
+    bar = ProgressBar(total=1.0, completed=share, width=40)
+    line.add_row(f"[bold]{found['name']}[/bold]", bar, f"{100 * share:.0f}%", str(folder))
+    out.print(line)
+    running = len(found["running"])
+    out.print(
+        f"{found['done']:,} of {found['cells']:,} cells done in {found['units']} units, "
+        f"{found['diverged']:,} of them diverged; {running} units running, {found['left']:,} "
+        "cells left"
+    )
+    for name, done, total in found["running"]:
+        out.print(f"[dim]running {name}: {100 * done / max(1, total):.0f}%[/dim]")
+    for each in found["aside"]:
+        out.print(f"[red]set aside[/red] {each['unit']}: {each['reason']}")
+
+
+def show_comparison(title: str, found: dict[str, Any]) -> None:
+    """The learners of a comparison from the best to the worst, and how sure that is."""
+    out = console()
+    words = f"{title}: {found['measure']} after {found['steps']:,} steps, mean of runs (95 %)"
+    table = _table(words, "learner", "final error", "area", "diverged")
+    for row in found["rows"]:
+        final = f"{row['final']:.4g} ({row['low']:.4g} to {row['high']:.4g})"
+        table.add_row(
+            row["learner"], final, f"{row['area']:.4g}", f"{row['diverged_runs']} of {row['runs']}"
+        )
+    out.print(table)
+    for pair in found["pairs"]:
+        ends = f"{pair['difference']:.3g} ({pair['low']:.3g} to {pair['high']:.3g})"
+        out.print(
+            f"{pair['smaller']} against {pair['larger']}: {ends}; smaller in {pair['wins']} of "
+            f"{pair['runs']} runs, p = {pair['p_value']:.2g}",
+            markup=False,
+        )
 
 
 def listed(folder: Path) -> str:

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import os
+import time as clock
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 FORMAT = 1  # of what a definition means: a change of it makes every result another one
 BLOCK = 10  # runs of a unit
 KEPT = 4  # compiled programs that wait for more units
+PROBE = 10_000  # steps of a run that shows how fast a learner is
 VERSIONED = ("emphatic", "jax", "numpy", "llvmlite")
 
 Target = Callable[[Problem], ArrayLike | None]
@@ -262,6 +264,51 @@ def compute(
     dataset = dataset.drop_vars(list(chosen))
     dataset.attrs = chosen
     return dataset
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What an experiment takes: cells (curves), units, updates, seconds and bytes of results."""
+
+    num_cells: int
+    num_units: int
+    num_updates: int
+    seconds: float
+    num_bytes: int
+
+
+def estimate(asked: Sequence[Unit]) -> Estimate:
+    """What units take, from a short run of each learner on the first problem that it has.
+
+    **Arguments:**
+
+    - `asked`: The [units] of an experiment.
+    """
+    seconds, num_bytes = 0.0, 0
+    for name in dict.fromkeys(unit.learner for unit in asked):
+        of_learner = [unit for unit in asked if unit.learner == name]
+        first, experiment = of_learner[0], of_learner[0].experiment
+        steps = min(experiment.num_steps, PROBE)
+        few = dataclasses.replace(experiment, num_steps=steps, num_records=1)
+        short = dataclasses.replace(first, experiment=few)
+        began = clock.perf_counter()
+        compute(short)
+        compiled = clock.perf_counter()
+        dataset = compute(short)
+        each = clock.perf_counter() - compiled
+        programs = len({unit.case for unit in of_learner})
+        windows = -(-experiment.num_steps // experiment.window())
+        for unit in of_learner:
+            seconds += each * unit.num_updates / short.num_updates
+            num_bytes += dataset.nbytes * windows * unit.num_cells // short.num_cells
+        seconds += programs * max(0.0, compiled - began - each)
+    return Estimate(
+        sum(unit.num_cells for unit in asked),
+        len(asked),
+        sum(unit.num_updates for unit in asked),
+        seconds,
+        num_bytes,
+    )
 
 
 def layout(experiment: Experiment, asked: Sequence[Unit]) -> dict[str, Any]:

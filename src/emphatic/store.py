@@ -276,10 +276,7 @@ def begin(
         "definitions": dict(experiment.definitions),
         "about": dict(experiment.about),
     }
-    if (folder / EXPERIMENT).exists():
-        _require_same(folder, _plan(folder), experiment.name)
-    elif folder.exists() and any(folder.iterdir()):
-        raise ValueError(f"out: {folder} holds other files; an empty folder or a store is required")
+    require(folder, experiment)
     for each in (UNITS, PROBLEMS, RUNNING):
         writable(folder / each)
     for unit in asked:
@@ -308,12 +305,23 @@ def _plan(folder: Path) -> dict[str, Any]:
     return plan
 
 
-def _require_same(folder: Path, plan: Mapping[str, Any], name: str) -> None:
-    if plan["name"] != name:
-        raise ValueError(
-            f"out: {folder} holds the experiment {plan['name']!r}, not {name!r}; choose another "
-            "folder"
-        )
+def require(folder: Path, experiment: Experiment) -> None:
+    """A `ValueError` unless the folder is new, empty, or holds an experiment of the same name.
+
+    **Arguments:**
+
+    - `folder`: The folder.
+    - `experiment`: The experiment.
+    """
+    if (folder / EXPERIMENT).exists():
+        name = _plan(folder)["name"]
+        if name != experiment.name:
+            raise ValueError(
+                f"out: {folder} holds the experiment {name!r}, not {experiment.name!r}; choose "
+                "another folder"
+            )
+    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValueError(f"out: {folder} holds other files; an empty folder or a store is required")
 
 
 def _shards(folder: Path, tell: Tell | None = None) -> dict[str, list[Shard]]:
