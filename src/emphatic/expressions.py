@@ -102,6 +102,8 @@ def _value(node: ast.expr, functions: Mapping[str, Callable], names: Mapping[str
 
 
 def _span(first: Any, last: Any, step: Any = 1) -> np.ndarray:
+    if not step:
+        raise ValueError(f"[{first:g}:{last:g}:{step:g}] goes nowhere; a step is required")
     count = int(np.floor(abs(last - first) / abs(step) + 1e-9)) + 1
     return first + np.sign(last - first or 1) * abs(step) * np.arange(count)
 
@@ -116,13 +118,20 @@ def numbers(text: str) -> list[float]:
     """
     node = _parsed(text)
     floats = {"span": lambda *ends: _span(*map(float, ends))}
-    found = _value(node, floats, {})
-    return [float(value) for value in np.atleast_1d(np.asarray(found, float))]
+    try:
+        found = np.asarray(_value(node, floats, {}), float)
+    except TypeError:
+        raise ValueError(f"{text!r} is not a number or a list of numbers") from None
+    return np.atleast_1d(found).tolist()
 
 
 def canonical(text: str) -> str:
     """An expression as it is always written, whatever its spaces and its numbers' digits."""
-    return ast.unparse(_parsed(text))
+    _parsed(text)
+    number = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+    found = re.findall(rf"\"[^\"]*\"|'[^']*'|[A-Za-z_]\w*|{number}|\S", text)
+    plain = [repr(float(word)) if re.fullmatch(number, word) else word for word in found]
+    return "".join(word.removesuffix(".0") + " " * (word == ",") for word in plain)
 
 
 def learner(

@@ -1,0 +1,208 @@
+"""Experiments in TOML: what is written is what runs, and every slip has a line."""
+
+import numpy as np
+import pytest
+
+from emphatic import experiment_file, learners, problems
+from emphatic.experiment import run, units
+from emphatic.problems import digest, save
+
+TEXT = """\
+name = "critics"
+steps = 2e3
+runs = 4
+measures = ["rmsve"]
+
+[problems.baird]
+features = ["one-hot", "aliased"]
+solid = 0.1
+[problems.boyan]
+[problems.walk]
+name = "random_walk"
+features = "dependent"
+
+[learners]
+gtd2 = "gtd2(step_size)"
+etd = "etd(followon(), 2^-9)"
+
+[grid]
+step_size = "2^[-6:-4]"
+
+[selection]
+by = "final"
+runs = 2
+"""
+
+
+def without(*lines: str) -> str:
+    kept = [line for line in TEXT.splitlines() if not any(line.startswith(each) for each in lines)]
+    return "\n".join(kept)
+
+
+def test_a_file_says_all_that_an_experiment_is():
+    found = experiment_file.parse(TEXT)
+    assert (found.name, found.num_steps, found.num_runs, found.seed) == ("critics", 2000, 6, 0)
+    assert (found.measures, found.record_every, found.dtype) == (("rmsve",), 1000, "float32")
+    labels = ("baird features=one-hot", "baird features=aliased", "boyan", "walk")
+    assert found.cases == {"problem": labels}
+    built = [digest(found.build(**point)) for point in found.points()]
+    expected = [
+        problems.baird("one-hot", 0.1),
+        problems.baird("aliased", 0.1),
+        problems.boyan(),
+        problems.random_walk("dependent"),
+    ]
+    assert built == [digest(each) for each in expected]
+    assert found.grid == {"step_size": [2.0**-6, 2.0**-5, 2.0**-4]}
+    assert found.definitions == {"gtd2": "gtd2(step_size)", "etd": "etd(followon(), 2^-9)"}
+    assert found.about["selection"] == {"measure": "rmsve", "by": "final", "runs": 2}
+    assert (found.about["text"], found.about["runs"]) == (TEXT, 4)
+
+
+def test_what_is_written_is_what_runs():
+    found = run(experiment_file.parse(TEXT)).sel(problem="walk", learner="gtd2")
+    from emphatic import engine
+
+    direct = engine.run(
+        problems.random_walk("dependent"),
+        {"gtd2": learners.gtd2},
+        {"step_size": [2.0**-6, 2.0**-5, 2.0**-4]},
+        num_steps=2000,
+        seeds=6,
+        measures=["rmsve"],
+    )
+    np.testing.assert_array_equal(
+        found["rmsve"], direct["rmsve"].squeeze("learner").astype(np.float32)
+    )
+
+
+def test_lists_of_a_single_problem_are_axes_of_their_own():
+    text = without("[problems", "features", "solid", 'name = "random').replace(
+        "[learners]",
+        '[problem]\nname = "baird"\nfeatures = ["original"]\nsolid = [0.1, 0.3]\n[learners]',
+    )
+    found = experiment_file.parse(text)
+    assert found.cases == {"features": ("original",), "solid": (0.1, 0.3)}
+    assert digest(found.build(features="original", solid=0.3)) == digest(
+        problems.baird("original", 0.3)
+    )
+    plain = experiment_file.parse(
+        text.replace("[0.1, 0.3]", "0.3").replace('["original"]', '"original"')
+    )
+    assert plain.cases == {"problem": ("baird",)}
+    assert digest(plain.build(problem="baird")) == digest(problems.baird("original", 0.3))
+
+
+def test_problems_and_targets_may_be_files_beside_it(tmp_path):
+    save(problems.boyan(), tmp_path / "chain.npz")
+    policy = np.full((13, 2), 0.5)
+    np.save(tmp_path / "even.npy", policy)
+    text = TEXT.replace("[problems.boyan]", '[problems.mine]\nname = "chain.npz"')
+    text = (
+        text.replace("[problems.baird]", "[problems.boyan]")
+        .replace("features = [", "#")
+        .replace("solid", "#")
+    )
+    text = (
+        text.replace("[problems.walk]", "")
+        .replace('name = "random_walk"', "")
+        .replace('features = "dep', "#")
+    )
+    (tmp_path / "mine.toml").write_text('target = ["own", "uniform", "even.npy"]\n' + text)
+    found = experiment_file.read(tmp_path / "mine.toml")
+    assert found.targets is not None
+    boyan, mine = (found.build(problem=name) for name in ("boyan", "mine"))
+    assert digest(boyan) == digest(mine)
+    np.testing.assert_array_equal(found.targets["even.npy"](mine), policy)
+    np.testing.assert_array_equal(found.targets["uniform"](mine), policy)
+    np.testing.assert_array_equal(found.targets["own"](mine), mine.target)
+    dataset = run(found)
+    assert dataset["target"].values.tolist() == ["own", "uniform", "even.npy"]
+    one, two = (dataset["rmsve"].sel(problem="mine", target=t) for t in ("uniform", "even.npy"))
+    np.testing.assert_array_equal(one, two)
+    assert (one != dataset["rmsve"].sel(problem="mine", target="own")).any()
+
+
+AGENTS = """\
+steps = 600
+runs = 2
+measures = ["objective", "gradient_norm", "bias_norm"]
+record_every = 200
+problem = "counterexample"
+[learners]
+cof-pac = 'actor_critic(tabular(), gem(0.1, ridge), gq2(0.1, ridge), "0.01/t^0.9")'
+[grid]
+ridge = [1e-3, 1e-2]
+"""
+
+
+def test_agents_are_measured_by_what_their_paths_mean():
+    from emphatic import oracle
+    from emphatic.agents import tabular
+
+    asked = experiment_file.parse(AGENTS)
+    found = run(asked).squeeze()
+    problem, theta = problems.counterexample(), found["theta"].values
+    policy = tabular(problem)
+    for place in np.ndindex(theta.shape[:2]):
+        gradient = oracle.policy_gradient(problem, policy, theta[place])
+        last = found["gradient_norm"].values[(*place, -1)]
+        np.testing.assert_allclose(last, np.linalg.norm(gradient), rtol=1e-5)
+        ridge = float(found["ridge"][place[0]])
+        bias = oracle.bias(problem, policy, theta[place], ridge=ridge)
+        np.testing.assert_allclose(
+            found["bias_norm"].values[(*place, -1)], np.linalg.norm(bias), rtol=1e-4
+        )
+    plain = AGENTS.replace("gq2(0.1, ridge)", "gq2(0.2, ridge)")
+    assert units(asked)[0].address != units(experiment_file.parse(plain))[0].address
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("runs = 4", "rns = 4", r"line 3, rns: key: unknown name 'rns'; did you mean 'runs'"),
+        ("steps = 2e3", "", "'steps' is missing"),
+        ("steps = 2e3", "steps = 0.5", "line 2, steps: got 0.5; a whole number"),
+        ("steps = 2e3", "steps = 0", "num_steps: got 0; at least 1"),
+        ("steps = 2e3", "steps = ", r"Invalid value.*line 2"),
+        ("solid = 0.1", "solid = 1.5", "line 6, problems.baird: solid: got 1.5; a probability"),
+        ("solid = 0.1", "sold = 1.5", "line 8, problems.baird.sold: .*did you mean 'solid'"),
+        ("solid = 0.1", "solid = []", r"line 8, problems.baird.solid: got \[\]; distinct"),
+        (
+            '"random_walk"',
+            '"randm_walk"',
+            "line 11, problems.walk.name: .*did you mean 'random_walk'",
+        ),
+        ('"gtd2(', '"gtd3(', "line 15, learners.gtd2: function: .*did you mean 'gtd2'"),
+        (
+            "gtd2(step_size)",
+            "gtd2(step)",
+            "line 15, learners.gtd2: name: .*did you mean 'step_size'",
+        ),
+        ('"gtd2(step_size)"', "3", "line 15, learners.gtd2: got 3; an expression"),
+        ('step_size = "2^[-6:-4]"', "step_size = []", "line 19, grid.step_size: it is empty"),
+        (
+            'step_size = "2^[-6:-4]"',
+            'step_size = "2^^3"',
+            "line 19, grid.step_size: .*cannot be read",
+        ),
+        ('step_size = "2^[-6:-4]"', "step_sise = [1]", "did you mean|needs|unknown name"),
+        ('["rmsve"]', '["rmsv"]', "line 4, measures: .*did you mean 'rmsve'"),
+        ('["rmsve"]', '["rmsve", "objective"]', "line 4, measures: .*are of agents"),
+        ('by = "final"', 'by = "finel"', "line 22, selection.by: .*did you mean 'final'"),
+        ("runs = 2\n", "runs = -2\n", "line 23, selection.runs: got -2"),
+        ("[problems.boyan]", '[problem]\nname = "boyan"', r"one table \[problem\], or tables"),
+        ("[learners]", 'learners = "gem"\n[others]', "line 15, others: .*unknown name"),
+    ],
+)
+def test_every_slip_is_named_with_its_line(before, after, message):
+    assert before in TEXT
+    with pytest.raises(ValueError, match=message):
+        units(experiment_file.parse(TEXT.replace(before, after, 1), "critics.toml"))
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(ValueError, match=r"^file: .*none.toml cannot be read"):
+        experiment_file.read(tmp_path / "none.toml")
+    (tmp_path / "named.toml").write_text(TEXT.replace('name = "critics"\n', ""))
+    assert experiment_file.read(tmp_path / "named.toml").name == "named"
