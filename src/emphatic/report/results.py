@@ -1,0 +1,285 @@
+"""The results of a section: curves, choices, comparisons, and what the grid says."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..statistics import Interval
+from . import chart
+from .analysis import analyse, Case, FACTOR, Learned, learners_of, Panel, together
+from .markup import count, Html, join, number, table, tag
+from .section import Section
+
+NAMES = {"mean": "mean", "median": "median", "iqm": "interquartile mean"}
+RULES = {"final": "error of the last window", "area": "area under the curve"}
+
+
+def show(key: str, section: Section) -> Html:
+    """Every case of every measure with its figures and tables."""
+    cases = analyse(section)
+    learners = learners_of(cases)
+    parts = [_notes(section, cases)]
+    for measure in dict.fromkeys(case.measure for case in cases):
+        own = [case for case in cases if case.measure == measure]
+        if len(own) > 1:
+            parts.append(_together(measure, own))
+        parts += [
+            _case(f"{key}-{measure}-{place}", section, case, learners)
+            for place, case in enumerate(own)
+        ]
+    return join(parts)
+
+
+def _notes(section: Section, cases: Sequence[Case]) -> Html:
+    """How to read the numbers: which runs chose, and what an infinite error is."""
+    each = next((each for case in cases for each in case.learners), None)
+    words = []
+    if each is not None:
+        runs = f"{each.num_runs} runs"
+        if each.num_selecting:
+            words.append(
+                f"Hyper-parameters were chosen for each learner and case by the mean "
+                f"{RULES[section.rule]} of {each.num_selecting} runs; everything shown is from "
+                f"{runs} that had no part in the choice."
+            )
+        elif any(each.point for case in cases for each in case.learners):
+            words.append("Hyper-parameters were chosen and judged on the same single run.")
+        else:
+            words.append(f"There were no hyper-parameters to choose; shown are all {runs}.")
+        words.append(
+            f"Lines and errors are the {NAMES[section.statistic]} over runs, bands and brackets "
+            "95 % bootstrap intervals. A run that diverged has an infinite error and is never left "
+            "out: a line ends with a cross where it becomes infinite."
+        )
+        kept = len(chart.thinned(each.num_windows))
+        if kept < each.num_windows:
+            words.append(f"Of {each.num_windows} windows, curves show {kept}.")
+    if any(dataset.attrs.get("interrupted") for dataset in section.datasets):
+        words.append("The run was interrupted: what was not computed is not shown.")
+    return tag("p", " ".join(words), class_="note")
+
+
+def _words(measure: str) -> str:
+    return measure.replace("_", " ") if "_" in measure else measure.upper()
+
+
+def _case(key: str, section: Section, case: Case, learners: Sequence[str]) -> Html:
+    """A card: legend and switches, charts, choices, comparisons."""
+    numbers = {name: place for place, name in enumerate(learners)}
+    charts = [_curves(section, case, numbers), *_panels(section, case, numbers)]
+    title = f"{case.label}: {_words(case.measure)}"
+    drawn = [
+        tag("figure", chart.draw(each, f"{key}-c{place}"), tag("figcaption", each.title))
+        for place, each in enumerate(charts)
+    ]
+    switch = any(map(chart.can_be_log, charts))
+    parts = [
+        tag("h4", title),
+        _controls(key, case, numbers, switch, any(map(chart.starts_log, charts[:1]))),
+        chart.joined(drawn),
+        _choices(section, case),
+    ]
+    if case.comparisons:
+        parts.append(_comparisons(section, case))
+    if case.not_run:
+        parts.append(tag("p", f"Not run: {', '.join(case.not_run)}.", class_="note"))
+    return tag("article", *parts, class_="card", id=key)
+
+
+def _controls(key: str, case: Case, numbers: dict[str, int], switch: bool, log: bool) -> Html:
+    """The legend, whose boxes show and hide learners, and the switch of scales."""
+    boxes = []
+    for each in case.learners:
+        place = numbers[each.name]
+        box = tag(
+            "input", type="checkbox", checked=True, class_=f"t{place}", data_learner=each.name
+        )
+        words: list[Html | str] = [box, chart.swatch(place), tag("span", each.name)]
+        if each.diverged:
+            share = f"{each.diverged} of {each.num_runs} diverged"
+            words.append(tag("span", share, class_="lost"))
+        boxes.append(tag("label", *words))
+    parts = [tag("div", *boxes, class_="legend", role="group", aria_label="Learners")]
+    if switch:
+        radios = [
+            tag(
+                "label",
+                tag(
+                    "input",
+                    type="radio",
+                    name=f"{key}-scale",
+                    value=value,
+                    checked=value == first,
+                    class_=f"scale-{value}",
+                ),
+                tag("span", words),
+            )
+            for first in ["log" if log else "lin"]
+            for value, words in (("lin", "linear"), ("log", "log"))
+        ]
+        parts.append(tag("div", *radios, class_="switch", role="group", aria_label="Scale"))
+    return tag("div", *parts, class_="controls")
+
+
+# Figures
+
+
+def _curves(section: Section, case: Case, numbers: dict[str, int]) -> chart.Chart:
+    times = np.unique(np.concatenate([each.times for each in case.learners] or [np.zeros(1)]))
+    series = []
+    for each in case.learners:
+        ends = (getattr(each.curve, end) for end in ("value", "low", "high"))
+        spread = Interval(*(_aligned(times, each.times, values) for values in ends))
+        series.append(chart.Series(each.name, numbers[each.name], spread))
+    title = f"Learning curves: {_words(case.measure)}, {NAMES[section.statistic]} over runs"
+    return chart.Chart(title, times, "steps", _words(case.measure), "linear", series)
+
+
+def _aligned(values: np.ndarray, own: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Numbers at a learner's own places among those of all."""
+    found = np.full(len(values), np.nan)
+    found[np.searchsorted(values, own)] = numbers
+    return found
+
+
+def _panels(section: Section, case: Case, numbers: dict[str, int]) -> list[chart.Chart]:
+    axes = dict.fromkeys(axis for each in case.learners for axis in each.panels)
+    found = []
+    for axis in axes:
+        known = [each.panels[axis].values for each in case.learners if axis in each.panels]
+        x = np.unique(np.concatenate(known))
+        if len(x) < 2:
+            continue
+        series = [_over(axis, x, each, numbers[each.name]) for each in case.learners]
+        positive = x.dtype.kind in "iuf" and x.min() > 0 and x.max() >= 8 * x.min()
+        even = x.dtype.kind in "iuf" and x.min() > 0
+        kind = "log" if positive else "linear" if even else "ordinal"
+        words = axis.replace("_", " ")
+        others = "" if len(axes) == 1 else ", the rest at its best"
+        rule = "final error" if section.rule == "final" else "area"
+        found.append(
+            chart.Chart(
+                f"Sensitivity: {rule} for every {words}{others}",
+                x,
+                words,
+                f"{_words(case.measure)}, {'final' if section.rule == 'final' else 'area'}",
+                kind,
+                series,
+                marks=True,
+            )
+        )
+    return found
+
+
+def _over(axis: str, x: np.ndarray, each: Learned, place: int) -> chart.Series:
+    """A learner's errors along an axis; level where it does not have the axis."""
+    if axis not in each.panels:
+        level = each.final
+        flat = Interval(*(np.full(len(x), float(v)) for v in (level.value, level.low, level.high)))
+        lost = f"{each.diverged} of {each.num_runs} runs diverged"
+        rates = np.full(len(x), each.diverged / each.num_runs)
+        return chart.Series(each.name, place, flat, [lost] * len(x), rates)
+    panel: Panel = each.panels[axis]
+    ends = (getattr(panel.errors, end) for end in ("value", "low", "high"))
+    errors = Interval(*(_aligned(x, *_sorted(panel.values, values)) for values in ends))
+    bad = _aligned(x, *_sorted(panel.values, panel.diverged))
+    notes = [
+        "not in its grid" if np.isnan(k) else f"{k:.0f} of {panel.num_runs} runs diverged"
+        for k in bad
+    ]
+    return chart.Series(each.name, place, errors, notes, bad / panel.num_runs)
+
+
+def _sorted(own: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    order = np.argsort(own)
+    return own[order], np.asarray(values, float)[order]
+
+
+# Tables
+
+
+def bracket(interval: Interval, write=number) -> str:
+    """A number with its interval."""
+    if np.isneginf(interval.low) and np.isposinf(interval.high):
+        return f"{write(float(interval.value))} (not bounded)"
+    low, high = write(float(interval.low)), write(float(interval.high))
+    return f"{write(float(interval.value))} [{low}, {high}]"
+
+
+def _choices(section: Section, case: Case) -> Html:
+    columns = [
+        "learner",
+        "chosen",
+        f"final {NAMES[section.statistic]} [95 %]",
+        "area [95 %]",
+        f"median steps to {number(case.threshold, 3)} [95 %]",
+        "diverged [95 %]",
+        f"grid within {FACTOR:g}×",
+        "flattery",
+    ]
+    rows = []
+    for each in case.learners:
+        chosen = [
+            f"{axis.replace('_', ' ')} {number(v) if isinstance(v, float) else v}"
+            + (" (edge of the grid)" if axis in each.at_edge else "")
+            for axis, v in each.point.items()
+        ]
+        share = "–"
+        if each.sensitivity is not None:
+            share = f"{100 * each.sensitivity:.0f} % of {each.num_points}"
+        rates = (f"{100 * float(end):.0f}" for end in (each.rate.low, each.rate.high))
+        rows.append(
+            [
+                each.name,
+                ", ".join(chosen) or "nothing to choose",
+                bracket(each.final),
+                bracket(each.area),
+                bracket(each.time, count),
+                f"{each.diverged} of {each.num_runs} [{' – '.join(rates)} %]",
+                share,
+                "–" if each.flattery is None else number(each.flattery, 3),
+            ]
+        )
+    return table(columns, rows, "What was chosen, and what the independent runs say", left=2)
+
+
+def _comparisons(section: Section, case: Case) -> Html:
+    columns = (
+        "smaller",
+        "than",
+        f"difference of {NAMES[section.statistic]}s [95 %]",
+        "runs won",
+        "sign test p",
+        "decided",
+    )
+    rows = []
+    for each in case.comparisons:
+        apart = float(each.difference.high) < 0 and each.p_value <= 0.05
+        rows.append(
+            [
+                each.first,
+                each.second,
+                bracket(each.difference),
+                f"{each.wins} of {each.runs}",
+                number(each.p_value, 2),
+                "yes" if apart else "no",
+            ]
+        )
+    words = (
+        "Pairs of learners, run by run on the same experience. Decided: the interval excludes 0 and "
+        "the two-sided sign test is at most 0.05 (not corrected for the number of pairs)."
+    )
+    return table(columns, rows, words, left=2)
+
+
+def _together(measure: str, cases: Sequence[Case]) -> Html:
+    rows = [
+        [name, bracket(interval), f"{bad} of {runs}"]
+        for name, interval, bad, runs in sorted(together(cases), key=lambda row: row[1].value)
+    ]
+    columns = ("learner", "interquartile mean [95 %]", "infinite runs")
+    words = (
+        f"{_words(measure)} over all {len(cases)} cases, in units of the best learner of each case "
+        "(runs drawn anew within each case)"
+    )
+    return table(columns, rows, words)
