@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import statistics
 from ..statistics import Interval
-from .chart import thinned
+from .scale import thinned
 from .section import measures_of, Section
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def _case(
 
 def _own(part: "xarray.Dataset", measure: str) -> "xarray.Dataset | None":
     """A learner's results: without axes that it ignores, and runs and windows not computed."""
-    known = np.isfinite(part[measure]) | np.isinf(part[measure]) | part["diverged"]
+    known = part[measure].notnull() | part["diverged"]
     if not known.any():
         return None
     others = [name for name in known.dims if name != "run"]

@@ -5,23 +5,39 @@ page's style shows one of the two.
 """
 
 import json
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
 
 import numpy as np
 
 from .._json import plain
-from ..statistics import Interval
-from .markup import Html, join, number, superscript, tag
+from .markup import Html, join, number, tag
+from .scale import (
+    beyond,
+    BOTTOM,
+    can_be_log,
+    Chart,
+    CUT,
+    decades,
+    HEIGHT,
+    horizontal,
+    LEFT,
+    plain_words,
+    power_words,
+    RIGHT,
+    round_numbers,
+    Scale,
+    Series,
+    TOP,
+    vertical,
+    WIDTH,
+)
 
-# Okabe and Ito (2008), without yellow, which is too light for a line on white.
+# Okabe and Ito (2008) without yellow; the light ones are darker, for a contrast of 3 on white.
 COLORS = (
     "#0072B2",
     "#D55E00",
     "#009E73",
-    "#AA4499",
+    "#B3558A",
     "#B87A00",
     "#3A93C9",
     "#000000",
@@ -38,55 +54,8 @@ MARKS = (
     "M-4-1.6h8v3.2h-8Z",
     "M-1.6-4h3.2v8h-3.2Z",
 )
-WIDTH, HEIGHT = 400.0, 262.0
-LEFT, RIGHT, TOP, BOTTOM = 47.0, 9.0, 10.0, 38.0
 STRIP = 7.0  # the height of a learner's row of rates
 FAR = 2000.0  # how far outside a line is still followed
-MOST_POINTS = 300
-
-Axis = Literal["linear", "log", "ordinal"]
-
-
-@dataclass(frozen=True)
-class Series:
-    """A line: the number that chooses its colour, dash and mark, its values, and what to say."""
-
-    name: str
-    number: int
-    y: Interval
-    notes: Sequence[str] = ()
-    rates: np.ndarray | None = None
-
-
-@dataclass(frozen=True)
-class Chart:
-    """Series over one axis, and the words around them."""
-
-    title: str
-    x: np.ndarray
-    x_label: str
-    y_label: str
-    x_axis: Axis
-    series: Sequence[Series]
-    marks: bool = False
-
-
-@dataclass(frozen=True)
-class Scale:
-    """From numbers to places: `start + slope * number`, or of its logarithm."""
-
-    log: bool
-    start: float
-    slope: float
-    low: float
-    high: float
-
-    def __call__(self, values: Any) -> np.ndarray:
-        values = np.asarray(values, float)
-        if self.log:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                values = np.log10(values)
-        return self.start + self.slope * values
 
 
 def color(place: int) -> str:
@@ -118,119 +87,6 @@ def swatch(place: int) -> Html:
     return tag("svg", line, shape, viewBox="0 0 32 14", width=32, height=14, aria_hidden="true")
 
 
-# Scales
-
-
-def thinned(size: int) -> np.ndarray:
-    """At most 300 places of so many, evenly, the last among them."""
-    every = -(-size // MOST_POINTS)
-    return np.arange(size - 1, -1, -every)[::-1]
-
-
-def can_be_log(chart: Chart) -> bool:
-    """Whether there are numbers, and all of them are positive."""
-    values = _finite(chart)
-    return bool(len(values) and values.min() > 0)
-
-
-def starts_log(chart: Chart) -> bool:
-    """Whether the logarithmic scale is the better first one: where lines are decades apart."""
-    values = _finite(chart)
-    return can_be_log(chart) and bool(values.max() > 25 * values.min())
-
-
-def _finite(chart: Chart) -> np.ndarray:
-    parts = [np.ravel(each.y.value) for each in chart.series]
-    values = np.concatenate([np.zeros(0), *parts])
-    return values[np.isfinite(values)]
-
-
-def _vertical(chart: Chart, log: bool, top: float, bottom: float) -> Scale:
-    """The scale of errors; a linear one does not follow a line that leaves all others behind."""
-    values = _finite(chart)
-    low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
-    if log:
-        low, high = math.log10(low), math.log10(high)
-        gap = 0.06 * max(high - low, 0.2)
-    else:
-        tops = [each.y.value[np.isfinite(each.y.value)] for each in chart.series]
-        usual = float(np.median([part.max() for part in tops if len(part)] or [1.0]))
-        high = min(high, 5 * usual) if usual > 0 else high
-        low = 0.0 if 0 <= low < 0.6 * high else low
-        gap = 0.05 * (max(high - low, abs(high) * 1e-3) or 1.0)
-    first = low if low == 0 and not log else low - gap
-    last = high + gap
-    slope = (top - bottom) / (last - first)
-    ends = (10**first, 10**last) if log else (first, last)
-    return Scale(log, bottom - slope * first, slope, *ends)
-
-
-def _horizontal(chart: Chart) -> tuple[np.ndarray, list[tuple[float, str]]]:
-    """The places of the points along the axis, and its ticks."""
-    left, right = LEFT, WIDTH - RIGHT
-    x = chart.x
-    if chart.x_axis == "ordinal" or len(x) == 1:
-        step = (right - left) / max(len(x), 1)
-        places = left + step * (np.arange(len(x)) + 0.5)
-        every = max(1, math.ceil(len(x) / 9))
-        return places, [(p, number(v, 3)) for p, v in zip(places, x, strict=True)][::every]
-    values = np.log10(x) if chart.x_axis == "log" else np.asarray(x, float)
-    low, high = float(values.min()), float(values.max())
-    if chart.marks:
-        margin = 0.5 / len(x) * (high - low)
-        low, high = low - margin, high + margin
-    else:
-        low = min(low, 0.0)
-    slope = (right - left) / (high - low)
-    places = left + slope * (values - low)
-    if chart.x_axis == "log":
-        ticks = _decades(10**low, 10**high)
-        return places, [(left + slope * (math.log10(v) - low), _power(v)) for v in ticks]
-    return places, [(left + slope * (v - low), _steps(v)) for v in _round_numbers(low, high, 5)]
-
-
-def _round_numbers(low: float, high: float, about: int) -> list[float]:
-    """Numbers that are multiples of 1, 2 or 5 times a power of ten."""
-    rough = (high - low) / about
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(m * power for m in (1, 2, 5, 10) if m * power >= 0.999 * rough)
-    return [
-        k * step for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
-    ]
-
-
-def _decades(low: float, high: float) -> list[float]:
-    """Powers of ten, with numbers between them where these would be too few."""
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    every = max(1, math.ceil((last - first) / 7))
-    for between in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)):
-        powers = range(-(-first // every) * every, last + 1, every)
-        found = [m * 10.0**p for p in powers for m in between]
-        found = [v for v in found if low * (1 - 1e-9) <= v <= high * (1 + 1e-9)]
-        if len(found) >= 3:
-            return found
-    return _round_numbers(low, high, 4)
-
-
-def _power(value: float) -> str:
-    power = math.floor(math.log10(value) + 1e-9)
-    if -3 <= power <= 3:
-        return f"{value:.3g}"
-    digit = value / 10.0**power
-    return f"{'' if round(digit, 6) == 1 else f'{digit:g}·'}10{superscript(power)}"
-
-
-def _steps(value: float) -> str:
-    for size, letter in ((1e6, "M"), (1e3, "k")):
-        if abs(value) >= size:
-            return f"{value / size:g}{letter}"
-    return f"{value:g}".replace("-", "−")
-
-
-def _plain(value: float) -> str:
-    return number(0.0 if abs(value) < 1e-300 else value, 3)
-
-
 # Drawing
 
 
@@ -238,11 +94,12 @@ def draw(chart: Chart, key: str) -> Html:
     """The chart as SVG, and its values as data for the page's script."""
     rated = [each for each in chart.series if each.rates is not None and each.rates.any()]
     strip = STRIP * len(chart.series) + 6 if rated else 0.0
-    top, bottom = TOP + strip, HEIGHT + strip - BOTTOM
-    places, ticks = _horizontal(chart)
-    scales = {"lin": _vertical(chart, False, top, bottom)}
+    height = HEIGHT + max(0.0, strip - 40.0)
+    top, bottom = TOP + strip, height - BOTTOM
+    places, ticks = horizontal(chart)
+    scales = {"lin": vertical(chart, "lin", top, bottom)}
     if can_be_log(chart):
-        scales["log"] = _vertical(chart, True, top, bottom)
+        scales["log"] = vertical(chart, "log", top, bottom)
     inside = tag("rect", x=LEFT, y=top, width=_px(WIDTH - LEFT - RIGHT), height=_px(bottom - top))
     parts = [
         tag("title", chart.title),
@@ -252,9 +109,10 @@ def draw(chart: Chart, key: str) -> Html:
     ]
     for name, scale in scales.items():
         lines = [_series(chart, each, places, scale, top) for each in chart.series]
-        lines = tag("g", *lines, clip_path=f"url(#{key}-clip)")
+        lines = tag("g", tag("g", *lines, class_="lines"), clip_path=f"url(#{key}-clip)")
         ends = [_end(each, places, top) for each in chart.series]
-        parts.append(tag("g", _y_axis(scale), lines, *ends, class_=name))
+        cut = _cut(beyond(chart, scale), top)
+        parts.append(tag("g", _y_axis(scale), lines, cut, *ends, class_=name))
     if strip:
         parts.append(_rates(chart, places))
     middle = _px((top + bottom) / 2)
@@ -273,15 +131,18 @@ def draw(chart: Chart, key: str) -> Html:
         tag("g", class_="pointer"),
         class_="chart",
         role="img",
-        viewBox=f"0 0 {WIDTH:g} {HEIGHT + strip:g}",
+        viewBox=f"0 0 {WIDTH:g} {height:g}",
         aria_label=chart.title,
     )
     values = {
         "label": chart.x_label,
-        "x": [_short(v) for v in chart.x],
+        "x": chart.x.tolist(),
         "px": [round(float(p), 1) for p in places],
         "top": top,
         "bottom": bottom,
+        "left": LEFT,
+        "marks": chart.marks,
+        "cut": CUT,
         "scales": {name: [s.start, s.slope] for name, s in scales.items()},
         "series": [
             {
@@ -336,16 +197,16 @@ def _x_axis(chart: Chart, ticks: list[tuple[float, str]], bottom: float) -> Html
 
 def _y_axis(scale: Scale) -> Html:
     if scale.log:
-        ticks, words = _decades(scale.low, scale.high), _power
+        ticks, words = decades(scale.low, scale.high), power_words
     else:
-        ticks, words = _round_numbers(scale.low, scale.high, 5), _plain
+        ticks, words = round_numbers(scale.low, scale.high, 5), plain_words
     places = [float(scale(value)) for value in ticks]
     lines = "".join(f"M{LEFT:g} {_px(place)}H{WIDTH - RIGHT:g}" for place in places)
     marks = [
         tag("text", words(value), x=_px(LEFT - 5), y=_px(place + 4), text_anchor="end")
         for value, place in zip(ticks, places, strict=True)
     ]
-    return tag("g", tag("path", d=lines, class_="grid"), *marks)
+    return tag("g", tag("path", d=lines, class_="grid"), *marks, class_="ticks")
 
 
 def _series(chart: Chart, each: Series, places: np.ndarray, scale: Scale, top: float) -> Html:
@@ -383,7 +244,7 @@ def _series(chart: Chart, each: Series, places: np.ndarray, scale: Scale, top: f
     )
     if chart.marks:
         drawn += [
-            tag("path", d=mark(each.number), fill=ink, transform=f"translate({_px(x)} {_px(y)})")
+            tag("path", d=mark(each.number), fill=ink, transform=f"translate({_px(x)} {y:.2f})")
             for x, y in zip(places[kept], line[kept], strict=True)
         ]
     return tag("g", *drawn, class_=f"s{each.number}", fill="none")
@@ -395,7 +256,7 @@ def _end(each: Series, places: np.ndarray, top: float) -> Html | None:
     lost = np.flatnonzero(np.isposinf(value))
     if each.rates is not None or not len(lost):
         return None
-    x, y = _px(places[lost[0]]), top + 5 + 9 * (each.number % 4)
+    x, y = _px(float(places[lost[0]])), top + 5 + 9 * (each.number % 4)
     words = f"{each.name}: infinite from here on, because runs diverged"
     cross = tag(
         "path",
@@ -405,6 +266,18 @@ def _end(each: Series, places: np.ndarray, top: float) -> Html | None:
         stroke_width=2,
     )
     return tag("g", cross, class_=f"s{each.number}")
+
+
+def _cut(series: Sequence[Series], top: float) -> Html | None:
+    """Which lines go on above the panel."""
+    if not series:
+        return None
+    words = [
+        tag("tspan", f"{'↑ ' if k == 0 else ', '}{each.name}", class_=f"s{each.number}")
+        for k, each in enumerate(series)
+    ]
+    place = {"x": _px(WIDTH - RIGHT - 3), "y": _px(top + 10), "text_anchor": "end"}
+    return tag("text", *words, class_="small", **place)
 
 
 def _clamped(places: np.ndarray, top: float) -> np.ndarray:
@@ -419,7 +292,7 @@ def _stretches(kept: np.ndarray) -> list[slice]:
 
 
 def _path(x: np.ndarray, y: np.ndarray) -> str:
-    return "L".join(f"{_px(a)} {_px(b)}" for a, b in zip(x, y, strict=True))
+    return "L".join(f"{_px(a)} {b:.2f}" for a, b in zip(x, y, strict=True))
 
 
 def _rates(chart: Chart, places: np.ndarray) -> Html:
@@ -451,4 +324,5 @@ def _rates(chart: Chart, places: np.ndarray) -> Html:
 
 def joined(charts: Sequence[Html]) -> Html:
     """Charts beside each other."""
-    return tag("div", join(charts), class_="charts")
+    size = " three" if len(charts) in (3, 5, 6) else ""
+    return tag("div", join(charts), class_=f"charts{size}")

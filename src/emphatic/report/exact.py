@@ -60,8 +60,14 @@ def _discount(problem: Problem) -> str:
 def _covered(certificate: Certificate | None) -> str:
     if certificate is None:
         return "–"
-    names = [each.name for each in certificate.theorems if each.covers and each.converges]
-    return ", ".join(names) or "no theorem as it stands"
+    results = [each for each in certificate.theorems if each.converges]
+    names = [each.name for each in results if each.covers]
+    if names:
+        return ", ".join(names)
+    failing = {row.key for row in certificate.rows if row.verdict == "fails"}
+    if any(not failing & set(each.missing) for each in results):
+        return "open: depends on step sizes and ridge"
+    return "no theorem"
 
 
 def looked_up(problem: Problem, certificate: Certificate | None) -> tuple[Problem, Any, Any]:
@@ -103,7 +109,7 @@ def _facts(exact: dict[str, Any]) -> Html:
         rows.append(
             (
                 "truncated emphasis stable from",
-                "none is stable" if length is None else f"{length} ratios",
+                "none is stable" if length is None else f"{length} ratio{'s' * (length != 1)}",
             )
         )
     return table(("quantity", "value"), rows, "Exact quantities")
@@ -169,6 +175,9 @@ def _certificate(certificate: Certificate) -> list[Html]:
         if theorem.covers:
             lines.append(tag("li", verdict(theorem.name, "yes", "✓"), f": {theorem.claim}"))
         else:
-            missing = ", ".join(certificate[key].statement for key in theorem.missing)
-            lines.append(tag("li", verdict(theorem.name, "no", "✗"), f": needs that {missing}"))
+            needed = [certificate[key] for key in theorem.missing]
+            fails = any(row.verdict == "fails" for row in needed)
+            shown = verdict(theorem.name, *(("no", "✗") if fails else ("open", "?")))
+            missing = ", ".join(row.statement for row in needed)
+            lines.append(tag("li", shown, f": needs that {missing}"))
     return [*found, tag("ul", *lines, class_="theorems")]

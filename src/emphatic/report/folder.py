@@ -98,7 +98,9 @@ def _tables(module: Any, summary: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     rows = [_numbers(row) for row in summary["rows"]]
     found: dict[str, tuple[Any, Any]] = {}
     if module is not None and rows:
-        found[_capital(module.TITLE)] = module.table(rows)
+        columns, lines = module.table(rows)
+        lines = [[words.replace("+-", "±") for words in line] for line in lines]
+        found[_capital(module.TITLE)] = columns, lines
     elif rows:
         found["Results"] = _columns(rows)
     for name in ("exact", "warnings"):

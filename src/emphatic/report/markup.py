@@ -94,10 +94,10 @@ def table(
                 cells.append(tag(name, cell(value), class_=None if place < left else "n", **head))
         return tag("tr", *cells)
 
-    inside = [tag("caption", caption)] if caption else []
-    inside.append(tag("thead", row(columns, "th")))
-    inside.append(tag("tbody", *(row(each, "td") for each in rows)))
-    return tag("div", tag("table", *inside), class_="scroll", tabindex="0")
+    head, body = tag("thead", row(columns, "th")), tag("tbody", *(row(each, "td") for each in rows))
+    words = tag("p", caption, class_="caption") if caption else None
+    shown = tag("table", head, body, aria_label=caption or None)
+    return join((words, tag("div", shown, class_="scroll", tabindex="0")))
 
 
 def details(summary: Any, *children: Any, open_: bool = False) -> Html:

@@ -44,7 +44,8 @@ def page(sections: Sequence[Section], title: str = "Report") -> str:
         ]
         parts.append(tag("section", tag("h2", section.title), *body, id=key))
     style, script = (
-        files(__package__).joinpath(name).read_text("utf-8") for name in ("style.css", "script.js")
+        files("emphatic.report").joinpath(name).read_text("utf-8")
+        for name in ("style.css", "script.js")
     )
     head = tag(
         "head",
@@ -137,8 +138,8 @@ def _problems(section: Section) -> Html:
         for label, problem in section.problems.items()
     }
     words = (
-        "Computed exactly, without any run. Unfold a problem for its state-by-state quantities, the "
-        "limits of linear learners and its certificate."
+        "Computed exactly, without any run. Unfold a problem for its quantities state by state, "
+        "the limits of linear learners and its certificate."
     )
     folded = [problem_details(label, *each) for label, each in known.items()]
     return join((tag("p", words, class_="note"), overview(known), *folded))

@@ -1,11 +1,11 @@
 """The results of a section: curves, choices, comparisons, and what the grid says."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from ..statistics import Interval
-from . import chart
+from . import chart, scale
 from .analysis import analyse, Case, FACTOR, Learned, learners_of, Panel, together
 from .markup import count, Html, join, number, table, tag
 from .section import Section
@@ -51,7 +51,7 @@ def _notes(section: Section, cases: Sequence[Case]) -> Html:
             "95 % bootstrap intervals. A run that diverged has an infinite error and is never left "
             "out: a line ends with a cross where it becomes infinite."
         )
-        kept = len(chart.thinned(each.num_windows))
+        kept = len(scale.thinned(each.num_windows))
         if kept < each.num_windows:
             words.append(f"Of {each.num_windows} windows, curves show {kept}.")
     if any(dataset.attrs.get("interrupted") for dataset in section.datasets):
@@ -72,10 +72,10 @@ def _case(key: str, section: Section, case: Case, learners: Sequence[str]) -> Ht
         tag("figure", chart.draw(each, f"{key}-c{place}"), tag("figcaption", each.title))
         for place, each in enumerate(charts)
     ]
-    switch = any(map(chart.can_be_log, charts))
+    switch = any(map(scale.can_be_log, charts))
     parts = [
         tag("h4", title),
-        _controls(key, case, numbers, switch, any(map(chart.starts_log, charts[:1]))),
+        _controls(key, case, numbers, switch, any(map(scale.starts_log, charts[:1]))),
         chart.joined(drawn),
         _choices(section, case),
     ]
@@ -124,15 +124,15 @@ def _controls(key: str, case: Case, numbers: dict[str, int], switch: bool, log: 
 # Figures
 
 
-def _curves(section: Section, case: Case, numbers: dict[str, int]) -> chart.Chart:
+def _curves(section: Section, case: Case, numbers: dict[str, int]) -> scale.Chart:
     times = np.unique(np.concatenate([each.times for each in case.learners] or [np.zeros(1)]))
     series = []
     for each in case.learners:
         ends = (getattr(each.curve, end) for end in ("value", "low", "high"))
         spread = Interval(*(_aligned(times, each.times, values) for values in ends))
-        series.append(chart.Series(each.name, numbers[each.name], spread))
+        series.append(scale.Series(each.name, numbers[each.name], spread))
     title = f"Learning curves: {_words(case.measure)}, {NAMES[section.statistic]} over runs"
-    return chart.Chart(title, times, "steps", _words(case.measure), "linear", series)
+    return scale.Chart(title, times, "steps", _words(case.measure), "linear", series)
 
 
 def _aligned(values: np.ndarray, own: np.ndarray, numbers: np.ndarray) -> np.ndarray:
@@ -142,7 +142,7 @@ def _aligned(values: np.ndarray, own: np.ndarray, numbers: np.ndarray) -> np.nda
     return found
 
 
-def _panels(section: Section, case: Case, numbers: dict[str, int]) -> list[chart.Chart]:
+def _panels(section: Section, case: Case, numbers: dict[str, int]) -> list[scale.Chart]:
     axes = dict.fromkeys(axis for each in case.learners for axis in each.panels)
     found = []
     for axis in axes:
@@ -158,7 +158,7 @@ def _panels(section: Section, case: Case, numbers: dict[str, int]) -> list[chart
         others = "" if len(axes) == 1 else ", the rest at its best"
         rule = "final error" if section.rule == "final" else "area"
         found.append(
-            chart.Chart(
+            scale.Chart(
                 f"Sensitivity: {rule} for every {words}{others}",
                 x,
                 words,
@@ -171,14 +171,14 @@ def _panels(section: Section, case: Case, numbers: dict[str, int]) -> list[chart
     return found
 
 
-def _over(axis: str, x: np.ndarray, each: Learned, place: int) -> chart.Series:
+def _over(axis: str, x: np.ndarray, each: Learned, place: int) -> scale.Series:
     """A learner's errors along an axis; level where it does not have the axis."""
     if axis not in each.panels:
         level = each.final
         flat = Interval(*(np.full(len(x), float(v)) for v in (level.value, level.low, level.high)))
         lost = f"{each.diverged} of {each.num_runs} runs diverged"
         rates = np.full(len(x), each.diverged / each.num_runs)
-        return chart.Series(each.name, place, flat, [lost] * len(x), rates)
+        return scale.Series(each.name, place, flat, [lost] * len(x), rates)
     panel: Panel = each.panels[axis]
     ends = (getattr(panel.errors, end) for end in ("value", "low", "high"))
     errors = Interval(*(_aligned(x, *_sorted(panel.values, values)) for values in ends))
@@ -187,7 +187,7 @@ def _over(axis: str, x: np.ndarray, each: Learned, place: int) -> chart.Series:
         "not in its grid" if np.isnan(k) else f"{k:.0f} of {panel.num_runs} runs diverged"
         for k in bad
     ]
-    return chart.Series(each.name, place, errors, notes, bad / panel.num_runs)
+    return scale.Series(each.name, place, errors, notes, bad / panel.num_runs)
 
 
 def _sorted(own: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -198,22 +198,25 @@ def _sorted(own: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray
 # Tables
 
 
-def bracket(interval: Interval, write=number) -> str:
-    """A number with its interval."""
+def bracket(interval: Interval, write: Callable[[float], str] = number) -> Html:
+    """A number, and below it its interval."""
+    value, low, high = (write(float(v)) for v in (interval.value, interval.low, interval.high))
+    words = f"[{low}, {high}]"
     if np.isneginf(interval.low) and np.isposinf(interval.high):
-        return f"{write(float(interval.value))} (not bounded)"
-    low, high = write(float(interval.low)), write(float(interval.high))
-    return f"{write(float(interval.value))} [{low}, {high}]"
+        words = "not bounded"
+    elif low == value == high:
+        words = "in all resamples" if write is number else ""
+    return join((value, tag("small", words) if words else None))
 
 
 def _choices(section: Section, case: Case) -> Html:
     columns = [
         "learner",
         "chosen",
-        f"final {NAMES[section.statistic]} [95 %]",
-        "area [95 %]",
-        f"median steps to {number(case.threshold, 3)} [95 %]",
-        "diverged [95 %]",
+        f"final {NAMES[section.statistic]}",
+        "area",
+        f"median steps to {number(case.threshold, 3)}",
+        "diverged",
         f"grid within {FACTOR:g}×",
         "flattery",
     ]
@@ -221,40 +224,49 @@ def _choices(section: Section, case: Case) -> Html:
     for each in case.learners:
         chosen = [
             f"{axis.replace('_', ' ')} {number(v) if isinstance(v, float) else v}"
-            + (" (edge of the grid)" if axis in each.at_edge else "")
+            + (" (edge)" if axis in each.at_edge else "")
             for axis, v in each.point.items()
         ]
         share = "–"
         if each.sensitivity is not None:
-            share = f"{100 * each.sensitivity:.0f} % of {each.num_points}"
+            share = join((f"{100 * each.sensitivity:.0f} %", tag("small", f"of {each.num_points}")))
         rates = (f"{100 * float(end):.0f}" for end in (each.rate.low, each.rate.high))
         rows.append(
             [
                 each.name,
-                ", ".join(chosen) or "nothing to choose",
+                join(tag("div", each) for each in chosen) or "nothing to choose",
                 bracket(each.final),
                 bracket(each.area),
                 bracket(each.time, count),
-                f"{each.diverged} of {each.num_runs} [{' – '.join(rates)} %]",
+                join(
+                    (f"{each.diverged} of {each.num_runs}", tag("small", f"[{', '.join(rates)}] %"))
+                ),
                 share,
-                "–" if each.flattery is None else number(each.flattery, 3),
+                _flattery(each),
             ]
         )
-    return table(columns, rows, "What was chosen, and what the independent runs say", left=2)
+    return table(columns, rows, "What was chosen, and what the independent runs say of it", left=2)
+
+
+def _flattery(each: Learned) -> str:
+    if each.flattery is None or (np.isinf(each.selecting).any() and np.isinf(each.errors).any()):
+        return "–"
+    return number(each.flattery, 3)
 
 
 def _comparisons(section: Section, case: Case) -> Html:
     columns = (
         "smaller",
         "than",
-        f"difference of {NAMES[section.statistic]}s [95 %]",
+        f"difference of {NAMES[section.statistic]}s",
         "runs won",
         "sign test p",
         "decided",
     )
     rows = []
     for each in case.comparisons:
-        apart = float(each.difference.high) < 0 and each.p_value <= 0.05
+        clear = each.p_value <= 0.05 and each.wins > each.losses
+        apart = clear and float(each.difference.high) < 0
         rows.append(
             [
                 each.first,
@@ -262,12 +274,12 @@ def _comparisons(section: Section, case: Case) -> Html:
                 bracket(each.difference),
                 f"{each.wins} of {each.runs}",
                 number(each.p_value, 2),
-                "yes" if apart else "no",
+                tag("b", "yes") if apart else "no",
             ]
         )
     words = (
-        "Pairs of learners, run by run on the same experience. Decided: the interval excludes 0 and "
-        "the two-sided sign test is at most 0.05 (not corrected for the number of pairs)."
+        "Pairs of learners, run by run on the same experience. Decided: the interval excludes 0 "
+        "and the two-sided sign test is at most 0.05 (not corrected for the number of pairs)."
     )
     return table(columns, rows, words, left=2)
 
@@ -277,7 +289,7 @@ def _together(measure: str, cases: Sequence[Case]) -> Html:
         [name, bracket(interval), f"{bad} of {runs}"]
         for name, interval, bad, runs in sorted(together(cases), key=lambda row: row[1].value)
     ]
-    columns = ("learner", "interquartile mean [95 %]", "infinite runs")
+    columns = ("learner", "interquartile mean", "infinite runs")
     words = (
         f"{_words(measure)} over all {len(cases)} cases, in units of the best learner of each case "
         "(runs drawn anew within each case)"

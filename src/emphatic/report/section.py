@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, get_args, Literal, TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
 from .._names import unknown
 from ..certify import Certificate
@@ -11,9 +11,9 @@ from ..mdp import Problem
 if TYPE_CHECKING:
     import xarray
 
-Kind = Literal["svg", "png", "gif"]
-Statistic = Literal["mean", "median", "iqm"]
-Rule = Literal["final", "area"]
+KINDS = ("svg", "png", "gif")
+STATISTICS = ("mean", "median", "iqm")
+RULES = ("final", "area")
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,12 @@ class Picture:
     """
 
     data: bytes
-    kind: Kind
+    kind: str
     caption: str
     alt: str
 
     def __post_init__(self):
-        _one_of("kind", self.kind, get_args(Kind))
+        _one_of("kind", self.kind, KINDS)
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class Section:
     - `asked`: What was asked, in words; an empty line begins a paragraph.
     - `definition`: The same as data, such as the text of a TOML file.
     - `problems`: The problems by label. Their exact quantities and certificates are shown.
-    - `certificates`: Certificates by the same labels, where the learners' settings make them sharper
-      than `certify(problem)`.
+    - `certificates`: Certificates by the same labels, where the settings of learners make them
+      sharper than `certify(problem)`.
     - `datasets`: Results in the schema of [run]: the cases, learner, the axes of the grid,
       run and time as dimensions, the measures and `diverged` as variables. Several datasets may
       have different learners, grids and cases.
@@ -58,8 +58,8 @@ class Section:
     - `rule`: What hyper-parameters are chosen by: `final` or `area`.
     - `thresholds`: For measures, the error at which time stops; by default half of the error in the
       first window.
-    - `claims`: Statements as in `summary.json`: `claim`, `holds`, and `evidence` with `test`, `held`
-      and `cases`.
+    - `claims`: Statements as in `summary.json`: `claim`, `holds`, and `evidence` with `test`,
+      `held` and `cases`.
     - `tables`: By caption, the columns and the rows of a table.
     - `pictures`: Drawings.
     - `settings`: How it was run, by name.
@@ -75,8 +75,8 @@ class Section:
     datasets: Sequence["xarray.Dataset"] = ()
     cases: Sequence[str] = ()
     measures: Sequence[str] = ()
-    statistic: Statistic = "mean"
-    rule: Rule = "final"
+    statistic: str = "mean"
+    rule: str = "final"
     thresholds: Mapping[str, float] = field(default_factory=dict)
     claims: Sequence[Mapping[str, Any]] = ()
     tables: Mapping[str, tuple[Sequence[Any], Sequence[Sequence[Any]]]] = field(
@@ -90,8 +90,8 @@ class Section:
     def __post_init__(self):
         if not self.title.strip():
             raise ValueError("title: got nothing; a section needs a title")
-        _one_of("statistic", self.statistic, get_args(Statistic))
-        _one_of("rule", self.rule, get_args(Rule))
+        _one_of("statistic", self.statistic, STATISTICS)
+        _one_of("rule", self.rule, RULES)
         for label in self.certificates:
             if label not in self.problems:
                 raise unknown("certificates", label, self.problems)
