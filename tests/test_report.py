@@ -310,6 +310,25 @@ def test_pairs_are_compared_run_by_run_and_in_both_directions():
         assert each.p_value == pytest.approx(min(1.0, 2 * heads))
 
 
+def test_a_pair_is_decided_by_its_interval_and_its_signs_together():
+    case = analyse(section(datasets=[_doubled()]))[1]
+    pairs = {(each.first, each.second): each for each in case.comparisons}
+    assert pairs["td", HOSTILE].decided
+    apart = dataclasses.replace(pairs["td", HOSTILE], p_value=0.06)
+    assert not apart.decided
+    touching = statistics.Interval(-1.0, -2.0, 0.0)
+    assert not dataclasses.replace(pairs["td", HOSTILE], difference=touching).decided
+    text = " ".join(text for _, text in Parsed(report.page([section(datasets=[_doubled()])])).texts)
+    assert "has the smallest error of the last window" in text
+    assert "decided against" in text
+
+
+def _doubled() -> xarray.Dataset:
+    """Twice as many runs: enough for the sign test."""
+    parts = [results(), results()]
+    return xarray.concat(parts, "run", data_vars="minimal").assign_coords(run=np.arange(2 * RUNS))
+
+
 def test_cases_are_put_together_in_units_of_their_best():
     cases = analyse(section())
     found = {name: (interval, bad, runs) for name, interval, bad, runs in together(cases)}

@@ -15,6 +15,7 @@ from .section import measures_of, Section
 if TYPE_CHECKING:
     import xarray
 
+LEVEL = 0.05  # what counts as decided
 FACTOR = 2.0  # what counts as nearly as good as the best
 RULES = {"final": statistics.final, "area": statistics.area}
 STATISTICS = {"mean": statistics.mean, "median": statistics.median, "iqm": statistics.iqm}
@@ -71,6 +72,12 @@ class Comparison:
     losses: int
     runs: int
     p_value: float
+
+    @property
+    def decided(self) -> bool:
+        """Whether the first is better: by the interval, and by the sign test in both directions."""
+        clear = self.p_value <= LEVEL and self.wins > self.losses
+        return clear and float(self.difference.high) < 0
 
 
 @dataclass(frozen=True)

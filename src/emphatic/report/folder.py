@@ -1,6 +1,7 @@
 """A section from the folder that `emphatic reproduce` leaves."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any, TYPE_CHECKING
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 LARGEST = 4_000_000  # bytes of a drawing in vectors, above which its picture is taken
 
 
-def from_folder(folder: Path) -> Section:
+def from_folder(folder: str | os.PathLike) -> Section:
     """A section from a figure's folder alone: its `summary.json`, its drawing and its data.
 
     The folder's name is the figure's, from `FIGURES`, as `emphatic reproduce` writes it: what was
@@ -28,6 +29,7 @@ def from_folder(folder: Path) -> Section:
 
     - `folder`: The folder that has the `summary.json`.
     """
+    folder = Path(folder)
     path = folder / "summary.json"
     try:
         summary = json.loads(path.read_text())

@@ -96,8 +96,9 @@ def table(
 
     head, body = tag("thead", row(columns, "th")), tag("tbody", *(row(each, "td") for each in rows))
     words = tag("p", caption, class_="caption") if caption else None
-    shown = tag("table", head, body, aria_label=caption or None)
-    return join((words, tag("div", shown, class_="scroll", tabindex="0")))
+    shown = tag("table", head, body)
+    region = {"role": "region", "aria_label": caption or "Table", "tabindex": 0}
+    return join((words, tag("div", shown, class_="scroll", **region)))
 
 
 def details(summary: Any, *children: Any, open_: bool = False) -> Html:

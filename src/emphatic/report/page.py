@@ -53,7 +53,7 @@ def page(sections: Sequence[Section], title: str = "Report") -> str:
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="generator", content=f"emphatic {version('emphatic')}"),
         tag("title", title),
-        tag("style", Html(style)),
+        tag("style", Html(style + _toggles(sections))),
     )
     contents = tag(
         "nav",
@@ -93,6 +93,15 @@ def _slug(words: str) -> str:
 def _keys(sections: Sequence[Section]) -> list[str]:
     """An identifier for each section, no two alike and none with a strange character."""
     return [f"s{place + 1}-{_slug(each.title)[:40]}" for place, each in enumerate(sections)]
+
+
+def _toggles(sections: Sequence[Section]) -> str:
+    """Hides what belongs to a learner whose box is empty."""
+    counts = [sum(each.sizes["learner"] for each in section.datasets) for section in sections]
+    return "".join(
+        f".card:has(.t{n}:not(:checked)) .chart .s{n} {{ display: none; }}\n"
+        for n in range(max(counts))
+    )
 
 
 def _summary(sections: Sequence[Section]) -> Html | None:

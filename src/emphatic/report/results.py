@@ -19,12 +19,12 @@ def show(key: str, section: Section) -> Html:
     cases = analyse(section)
     learners = learners_of(cases)
     parts = [_notes(section, cases)]
-    for measure in dict.fromkeys(case.measure for case in cases):
+    for row, measure in enumerate(dict.fromkeys(case.measure for case in cases)):
         own = [case for case in cases if case.measure == measure]
         if len(own) > 1:
             parts.append(_together(measure, own))
         parts += [
-            _case(f"{key}-{measure}-{place}", section, case, learners)
+            _case(f"{key}-m{row}-{place}", section, case, learners)
             for place, case in enumerate(own)
         ]
     return join(parts)
@@ -76,6 +76,7 @@ def _case(key: str, section: Section, case: Case, learners: Sequence[str]) -> Ht
     parts = [
         tag("h4", title),
         _controls(key, case, numbers, switch, any(map(scale.starts_log, charts[:1]))),
+        _in_short(section, case),
         chart.joined(drawn),
         _choices(section, case),
     ]
@@ -84,6 +85,26 @@ def _case(key: str, section: Section, case: Case, learners: Sequence[str]) -> Ht
     if case.not_run:
         parts.append(tag("p", f"Not run: {', '.join(case.not_run)}.", class_="note"))
     return tag("article", *parts, class_="card", id=key)
+
+
+def _in_short(section: Section, case: Case) -> Html | None:
+    """Who is best, and against whom that is decided."""
+    if len(case.learners) < 2:
+        return None
+    rule = "final" if section.rule == "final" else "area"
+    ends = {each.name: getattr(each, rule) for each in case.learners}
+    best = min(ends, key=lambda name: float(ends[name].value))
+    if np.isinf(ends[best].value):
+        return tag("p", "No learner has a finite error: runs of all diverged.", class_="short")
+    value, low, high = (number(float(v)) for v in vars(ends[best]).values())
+    beaten = [each.second for each in case.comparisons if each.first == best and each.decided]
+    rest = [name for name in ends if name not in (best, *beaten)]
+    words = [f" has the smallest {RULES[section.rule]}, {value} [{low}, {high}]"]
+    if beaten:
+        words.append(f"; decided against {', '.join(beaten)}")
+    if rest:
+        words.append(f"; not decided against {', '.join(rest)}")
+    return tag("p", tag("b", best), *words, ".", class_="short")
 
 
 def _controls(key: str, case: Case, numbers: dict[str, int], switch: bool, log: bool) -> Html:
@@ -263,20 +284,17 @@ def _comparisons(section: Section, case: Case) -> Html:
         "sign test p",
         "decided",
     )
-    rows = []
-    for each in case.comparisons:
-        clear = each.p_value <= 0.05 and each.wins > each.losses
-        apart = clear and float(each.difference.high) < 0
-        rows.append(
-            [
-                each.first,
-                each.second,
-                bracket(each.difference),
-                f"{each.wins} of {each.runs}",
-                number(each.p_value, 2),
-                tag("b", "yes") if apart else "no",
-            ]
-        )
+    rows = [
+        [
+            each.first,
+            each.second,
+            bracket(each.difference),
+            f"{each.wins} of {each.runs}",
+            number(each.p_value, 2),
+            tag("b", "yes") if each.decided else "no",
+        ]
+        for each in case.comparisons
+    ]
     words = (
         "Pairs of learners, run by run on the same experience. Decided: the interval excludes 0 "
         "and the two-sided sign test is at most 0.05 (not corrected for the number of pairs)."
