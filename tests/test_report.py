@@ -98,7 +98,7 @@ def html() -> str:
 class Parsed(HTMLParser):
     """The elements of a page, which must close in the order in which they open."""
 
-    VOID = ("meta", "input", "img", "br", "hr")
+    VOID = ("meta", "link", "input", "img", "br", "hr")
 
     def __init__(self, text: str):
         super().__init__()
@@ -153,7 +153,9 @@ def test_the_page_loads_nothing_from_anywhere(html):
     for _, attributes, _ in parsed.found:
         for name in ("src", "href", "srcset", "action", "data"):
             assert attributes.get(name, "#").startswith(("#", "data:"))
-    assert not parsed.all("link")
+    assert parsed.all("link") == [{"rel": "icon", "href": "data:,"}]
+    policy = [each for each in parsed.all("meta") if "http-equiv" in each]
+    assert policy[0]["content"].startswith("default-src 'none'")
     assert "http://" not in html
     assert "https://" not in html
     assert "@import" not in html
@@ -267,6 +269,18 @@ def test_a_diverged_run_is_stated_and_makes_the_mean_infinite(html):
     assert "infinite from here on" in html
 
 
+def test_an_error_beyond_all_numbers_counts_as_divergence():
+    """The state may still be finite where its error has overflowed."""
+    found = results()
+    found["rmsve"][1, 1, 1, :, 7, 3] = np.inf
+    td = analyse(section(datasets=[found]))[1].learners[1]
+    assert td.point == {"step_size": 0.1}
+    assert (td.diverged, td.num_runs, float(td.rate.value)) == (1, 4, 0.25)
+    assert td.panels["step_size"].diverged.tolist() == [0, 1, 0, 0]
+    assert np.isinf(td.area.value)
+    assert np.isinf(td.curve.value[3])
+
+
 def test_choices_leave_out_axes_that_a_learner_ignores():
     for case in range(2):
         found = analyse(section())[case]
@@ -369,7 +383,7 @@ def test_one_run_and_no_grid_are_enough():
     assert not re.search(r"\bnan\b", html, re.IGNORECASE)
     plain = results().isel(step_size=2, ridge=0, problem=0, drop=True)
     case = analyse(section(datasets=[plain], cases=[]))[0]
-    assert case.label == "results"
+    assert case.label == ""
     assert all(each.num_runs == RUNS for each in case.learners)
     assert "no hyper-parameters to choose" in report.page([section(datasets=[plain], cases=[])])
 

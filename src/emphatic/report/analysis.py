@@ -94,7 +94,7 @@ class Case:
     @property
     def label(self) -> str:
         """The case in words."""
-        return ", ".join(f"{name} {value}" for name, value in self.place.items()) or "results"
+        return ", ".join(f"{name} {value}" for name, value in self.place.items())
 
 
 def analyse(section: Section) -> list[Case]:
@@ -196,7 +196,7 @@ def _learned(
     grid = grid.reshape(-1, grid.shape[-1])
     runs = {each: _runs(of(dataset, measure)) for each, of in RULES.items()}
     arrived = _runs(statistics.time_to(dataset, measure, threshold))
-    bad = statistics.diverged(dataset).values
+    bad = _lost(dataset, measure).transpose("run").values
     times = thinned(dataset.sizes["time"])
     return Learned(
         name=name,
@@ -247,6 +247,12 @@ def _curves(dataset: "xarray.Dataset", measure: str) -> np.ndarray:
     return np.where(bad | np.isnan(curves), np.inf, curves)
 
 
+def _lost(dataset: "xarray.Dataset", measure: str) -> "xarray.DataArray":
+    """Whether a run diverged: by its state, or by an error too large for a number."""
+    too_large = abs(dataset[measure]) == np.inf
+    return (dataset["diverged"] | dataset[measure].isnull() | too_large).any("time")
+
+
 def _at_edge(values: np.ndarray, value: Any) -> bool:
     """Whether a larger grid might have had something better."""
     if len(values) < 3 or values.dtype.kind not in "iuf":
@@ -265,7 +271,7 @@ def _panel(
     others = [each for each in axes if each != axis]
     found = statistics.select(selecting, independent, measure, others, RULES[section.rule])
     errors = found.errors.transpose(axis, "run").values
-    bad = statistics.diverged(found.dataset).transpose(axis, "run").values
+    bad = _lost(found.dataset, measure).transpose(axis, "run").values
     interval = statistics.interval(errors, STATISTICS[section.statistic])
     return Panel(independent[axis].values, interval, bad.sum(axis=1), bad.shape[1])
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-VOID = ("meta", "input", "img", "br", "hr")
+VOID = ("meta", "link", "input", "img", "br", "hr")
 
 
 class Html(str):

@@ -7,9 +7,10 @@ import numpy as np
 from ..statistics import Interval
 from . import chart, scale
 from .analysis import analyse, Case, FACTOR, Learned, learners_of, Panel, together
-from .markup import count, Html, join, number, table, tag
+from .markup import count, details, Html, join, number, table, tag
 from .section import Section
 
+MOST_PAIRS = 10  # that are not folded
 NAMES = {"mean": "mean", "median": "median", "iqm": "interquartile mean"}
 RULES = {"final": "error of the last window", "area": "area under the curve"}
 
@@ -67,7 +68,7 @@ def _case(key: str, section: Section, case: Case, learners: Sequence[str]) -> Ht
     """A card: legend and switches, charts, choices, comparisons."""
     numbers = {name: place for place, name in enumerate(learners)}
     charts = [_curves(section, case, numbers), *_panels(section, case, numbers)]
-    title = f"{case.label}: {_words(case.measure)}"
+    title = f"{case.label}: {_words(case.measure)}" if case.place else _words(case.measure)
     drawn = [
         tag("figure", chart.draw(each, f"{key}-c{place}"), tag("figcaption", each.title))
         for place, each in enumerate(charts)
@@ -299,7 +300,8 @@ def _comparisons(section: Section, case: Case) -> Html:
         "Pairs of learners, run by run on the same experience. Decided: the interval excludes 0 "
         "and the two-sided sign test is at most 0.05 (not corrected for the number of pairs)."
     )
-    return table(columns, rows, words, left=2)
+    shown = table(columns, rows, words, left=2)
+    return details(f"{len(rows)} comparisons", shown) if len(rows) > MOST_PAIRS else shown
 
 
 def _together(measure: str, cases: Sequence[Case]) -> Html:
