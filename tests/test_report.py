@@ -281,6 +281,14 @@ def test_an_error_beyond_all_numbers_counts_as_divergence():
     assert np.isinf(td.curve.value[3])
 
 
+def test_a_run_that_has_diverged_stays_infinite_though_its_numbers_come_back():
+    found = results()
+    found["diverged"][1, 1, 1, :, 7, 3] = True
+    td = analyse(section(datasets=[found]))[1].learners[1]
+    assert np.isinf(td.curve.value).tolist() == [False] * 3 + [True] * 9
+    assert np.isinf(td.final.value)
+
+
 def test_choices_leave_out_axes_that_a_learner_ignores():
     for case in range(2):
         found = analyse(section())[case]
@@ -311,8 +319,9 @@ def test_the_sensitivity_panel_has_every_point_with_its_divergences(html):
 
 def test_pairs_are_compared_run_by_run_and_in_both_directions():
     case = analyse(section())[1]
+    turned = analyse(section(datasets=[results().isel(learner=[2, 1, 0])]))[1]
     assert len(case.comparisons) == 3
-    for each in case.comparisons:
+    for each in (*case.comparisons, *turned.comparisons):
         runs = {learner.name: learner.errors.values for learner in case.learners}
         first, second = runs[each.first], runs[each.second]
         assert first.mean() <= second.mean()
