@@ -59,6 +59,7 @@ MODULES = [
     "emphatic.experiment",
     "emphatic.statistics",
     "emphatic.figures",
+    "emphatic.report",
     "emphatic.deep.environment",
     "emphatic.deep.reacher",
     "emphatic.deep.experience",

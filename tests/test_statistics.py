@@ -7,6 +7,7 @@ import pytest
 import xarray
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import integrate, stats
 
 from emphatic import statistics
 
@@ -63,6 +64,69 @@ def test_other_axes_are_kept():
     assert statistics.diverged(found).values.tolist() == [[False], [True]]
 
 
+def test_the_time_to_a_threshold_is_the_end_of_the_first_window_below_it():
+    found = results([[4.0, 2.0, 1.0], [4.0, 3.0, 3.0], [1.0, 5.0, 5.0], [NAN, 2.0, 2.0]])
+    times = statistics.time_to(found, "error", 2.0)
+    assert times.values.tolist() == [2000.0, INF, 1000.0, 2000.0]
+    assert times.dims == ("run",)
+    assert "time" not in times.coords
+
+
+def test_a_run_that_passes_a_threshold_and_diverges_later_never_gets_there():
+    found = results([[1.0, 9.0, INF], [1.0, 9.0, 9.0]], [[0, 0, 1], [0, 0, 0]])
+    assert statistics.time_to(found, "error", 2.0).values.tolist() == [INF, 1000.0]
+
+
+# A number for many runs
+
+SAMPLES = st.lists(
+    st.sampled_from([0.0, 0.5, 1.0, 2.5, 7.0, 40.0, INF]), min_size=1, max_size=9
+).map(np.array)
+
+
+@given(SAMPLES)
+def test_the_interquartile_mean_is_the_integral_of_the_quantiles(errors):
+    ordered = np.sort(errors)
+
+    def quantile(p: float) -> float:
+        return float(ordered[min(int(p * len(ordered)), len(ordered) - 1)])
+
+    found, middle = float(statistics.iqm(errors)), np.linspace(0.25, 0.75, 4001)
+    centres = (middle[1:] + middle[:-1]) / 2
+    expected = np.mean([quantile(p) for p in centres])
+    np.testing.assert_allclose(found, expected, rtol=1e-2)
+
+
+@pytest.mark.parametrize("count", [4, 8, 20])
+def test_the_interquartile_mean_is_the_trimmed_mean_where_quarters_are_whole(count):
+    errors = np.random.default_rng(count).lognormal(size=(3, count))
+    np.testing.assert_allclose(
+        statistics.iqm(errors), stats.trim_mean(errors, 0.25, axis=-1), rtol=1e-14
+    )
+
+
+def test_how_many_infinite_runs_a_statistic_bears():
+    def errors(bad: int) -> np.ndarray:
+        return np.array([INF] * bad + [1.0] * (8 - bad))
+
+    statistic_of = {statistics.mean: 0, statistics.iqm: 2, statistics.median: 3}
+    for statistic, bears in statistic_of.items():
+        assert [float(statistic(errors(bad))) for bad in (bears, bears + 1)] == [1.0, INF]
+
+
+@given(SAMPLES)
+def test_the_median_is_numpys(errors):
+    assert float(statistics.median(errors)) == float(np.median(errors))
+
+
+def test_statistics_work_along_any_axis():
+    errors = np.random.default_rng(0).normal(size=(5, 7))
+    for statistic in (statistics.mean, statistics.median, statistics.iqm):
+        np.testing.assert_allclose(
+            statistic(errors, axis=0), [statistic(column) for column in errors.T], rtol=1e-14
+        )
+
+
 # The choice among step sizes
 
 
@@ -105,6 +169,106 @@ def test_what_diverged_wins_only_where_everything_did(rows):
         assert lost[place] == lost.min()
 
 
+def noise(num_points: int, num_runs: int, seed: int = 0) -> xarray.Dataset:
+    """Results of a learner that is equally good at every point: only chance tells them apart."""
+    rng = np.random.default_rng(seed)
+    axes = ("learner", "step_size", "ridge", "run", "time")
+    curves = rng.normal(10.0, 1.0, (2, num_points, 3, num_runs, 2))
+    return xarray.Dataset(
+        {"error": (axes, curves), "diverged": (axes, np.zeros(curves.shape, bool))},
+        {
+            "learner": ["one", "other"],
+            "step_size": 2.0 ** -np.arange(num_points),
+            "ridge": [0.0, 1.0, 2.0],
+            "time": [10, 20],
+        },
+    )
+
+
+def test_runs_are_split_in_two_sets_that_share_none():
+    found = noise(2, 7).assign_coords(run=np.arange(7))
+    first, second = statistics.split(found)
+    assert [*first["run"].values, *second["run"].values] == list(range(7))
+    assert [part.sizes["run"] for part in statistics.split(found, 0.01)] == [1, 6]
+    assert [part.sizes["run"] for part in statistics.split(found, 0.99)] == [6, 1]
+    with pytest.raises(ValueError, match=r"dataset: got 1 run; at least 2"):
+        statistics.split(found.isel(run=[0]))
+    with pytest.raises(ValueError, match=r"share: got 1;"):
+        statistics.split(found, 1.0)
+
+
+def test_the_selection_is_that_of_a_loop_over_everything():
+    first, second = statistics.split(noise(4, 6))
+    found = statistics.select(first, second, "error", ("step_size", "ridge"), statistics.area)
+    for learner in ("one", "other"):
+        parts = [part.sel(learner=learner) for part in (first, second)]
+        places = [(size, ridge) for size in range(4) for ridge in range(3)]
+        means = [
+            parts[0]["error"].isel(step_size=size, ridge=ridge).values.mean()
+            for size, ridge in places
+        ]
+        size, ridge = places[int(np.argmin(means))]
+        point = found.points.sel(learner=learner)
+        assert float(point["step_size"]) == 2.0**-size
+        assert float(point["ridge"]) == float(ridge)
+        reported = parts[1]["error"].isel(step_size=size, ridge=ridge)
+        np.testing.assert_array_equal(found.dataset["error"].sel(learner=learner), reported)
+        np.testing.assert_allclose(
+            found.errors.sel(learner=learner), reported.values.mean(axis=-1), rtol=1e-14
+        )
+        np.testing.assert_allclose(found.selecting.sel(learner=learner).mean(), min(means))
+
+
+def test_the_best_of_many_is_flattered_by_the_expected_minimum_of_normal_numbers():
+    """Means of 4 runs have a deviation of a half; the least of 60 is 2.32 deviations too small."""
+    found = []
+    for seed in range(40):
+        parts = statistics.split(noise(20, 8, seed))
+        selection = statistics.select(*parts, "error", ("step_size", "ridge"))
+        found += selection.flattery.tolist()
+
+    def density(x: float) -> float:
+        return 60 * x * stats.norm.pdf(x) * stats.norm.sf(x) ** 59
+
+    expected = -0.5 * integrate.quad(density, -8, 8)[0]
+    assert abs(np.mean(found) - expected) < 4 * np.std(found) / np.sqrt(len(found))
+    assert expected > 1.1
+
+
+def test_a_choice_that_diverged_in_both_sets_flatters_by_nothing():
+    found = noise(1, 4)
+    found["diverged"][:] = True
+    selection = statistics.select(*statistics.split(found), "error", ("step_size", "ridge"))
+    assert selection.flattery.tolist() == [0.0, 0.0]
+    assert np.isinf(selection.errors).all()
+
+
+def test_runs_on_another_grid_are_refused():
+    with pytest.raises(ValueError, match=r"axes: the two sets of runs have other values of ridge"):
+        statistics.select(
+            noise(2, 2), noise(2, 2).assign_coords(ridge=[0.0, 1.0, 3.0]), "error", ("ridge",)
+        )
+
+
+def test_without_axes_there_is_no_choice():
+    parts = statistics.split(noise(2, 4))
+    selection = statistics.select(*parts, "error", ())
+    assert not selection.points
+    assert selection.dataset.identical(parts[1])
+
+
+def test_sensitivity_counts_the_points_within_a_factor_of_the_best():
+    errors = np.array([[1.0, 3.0], [4.0, 4.0], [2.0, 2.2], [0.5, INF], [NAN, 1.0]])
+    assert statistics.sensitivity(errors) == 3 / 5
+    assert statistics.sensitivity(errors, 1.06) == 2 / 5
+    assert statistics.sensitivity(errors, 1.0) == 1 / 5
+    assert statistics.sensitivity(np.array([[INF], [NAN]])) == 0.0
+    with pytest.raises(ValueError, match=r"factor: got 0.5; at least 1"):
+        statistics.sensitivity(errors, 0.5)
+    with pytest.raises(ValueError, match=r"errors: the smallest is -1"):
+        statistics.sensitivity(np.array([[-1.0]]))
+
+
 # Spread
 
 
@@ -116,6 +280,130 @@ def test_the_spread_is_the_standard_deviation_of_a_sample():
 def test_one_run_has_no_spread():
     assert float(statistics.spread(np.array([4.0]))) == 0.0
     assert float(statistics.spread(np.array([INF]))) == INF
+
+
+# Intervals
+
+
+@pytest.mark.parametrize("method", ["percentile", "BCa"])
+def test_an_interval_of_the_mean_covers_it_as_often_as_it_says(method):
+    errors = np.random.default_rng(0).gamma(4.0, size=(400, 25))
+    found = statistics.interval(errors, method=method, num_resamples=400, level=0.9)
+    covered = ((found.low <= 4.0) & (found.high >= 4.0)).mean()
+    assert 0.84 < covered < 0.93
+    np.testing.assert_array_equal(found.value, errors.mean(axis=-1))
+
+
+def test_an_interval_of_the_mean_has_the_width_of_the_normal_one():
+    errors = np.random.default_rng(1).normal(size=(1, 500))
+    found = statistics.interval(errors, num_resamples=4000)
+    width = 2 * 1.96 * errors.std() / np.sqrt(500)
+    np.testing.assert_allclose(found.high - found.low, [width], rtol=0.05)
+
+
+def test_all_resamples_of_three_runs_are_what_enumeration_gives():
+    """The 27 means of three draws from three runs; 90 % leave the 3.7 % at either end out."""
+    errors = np.array([1.0, 2.0, 4.0])
+    means = sorted(np.mean([a, b, c]) for a in errors for b in errors for c in errors)
+    found = statistics.interval(errors, level=0.9, num_resamples=20_000)
+    assert float(found.low) == pytest.approx(means[1])
+    assert float(found.high) == pytest.approx(means[-2])
+
+
+def test_an_interval_says_infinity_where_a_run_diverged():
+    errors = np.array([1.0, 2.0, 3.0, 2.0, 1.0, 2.0, 3.0, 2.0, 1.0, INF])
+    for method in ("percentile", "BCa"):
+        found = statistics.interval(errors, method=method)
+        assert (found.value, found.high) == (INF, INF)
+        assert 1.0 < found.low < 2.0
+        found = statistics.interval(errors, statistics.median, method=method)
+        assert found.value == 2.0
+        assert found.high <= 3.0
+    found = statistics.interval(np.full(5, INF))
+    assert (found.low, found.value, found.high) == (INF, INF, INF)
+    found = statistics.interval(np.array([1.0, NAN, NAN, NAN, NAN, NAN]))
+    assert (found.low, found.value, found.high) == (INF, INF, INF)
+
+
+def test_one_run_bounds_nothing_and_equal_runs_everything():
+    found = statistics.interval(np.array([3.0]))
+    assert (found.low, found.value, found.high) == (-INF, 3.0, INF)
+    for method in ("percentile", "BCa"):
+        found = statistics.interval(np.full((2, 6), 3.0), method=method)
+        assert found.low.tolist() == found.high.tolist() == [3.0, 3.0]
+
+
+def test_the_same_runs_are_drawn_for_everything_and_batches_change_nothing(monkeypatch):
+    errors = np.random.default_rng(2).normal(size=(3, 2, 9))
+    whole = statistics.interval(errors, statistics.iqm, num_resamples=300)
+    alone = statistics.interval(errors[1, 0], statistics.iqm, num_resamples=300)
+    assert whole.low[1, 0] == alone.low
+    monkeypatch.setattr(statistics, "_BATCH", 200)
+    again = statistics.interval(errors, statistics.iqm, num_resamples=300)
+    np.testing.assert_array_equal(again.high, whole.high)
+
+
+def test_cases_of_their_own_are_drawn_within_themselves():
+    """Two cases without any noise: drawn together they would vary, each by itself they do not."""
+    strata = [np.full(5, 1.0), np.full(9, 3.0)]
+    found = statistics.stratified(strata, statistics.mean)
+    expected = (5 * 1.0 + 9 * 3.0) / 14
+    assert float(found.low) == float(found.value) == float(found.high) == pytest.approx(expected)
+    together = statistics.interval(np.concatenate(strata))
+    assert together.high - together.low > 0.5
+
+
+def test_a_stratified_mean_has_the_variance_of_its_strata():
+    rng = np.random.default_rng(3)
+    strata = [rng.normal(0.0, 1.0, 200), rng.normal(50.0, 2.0, 100)]
+    found = statistics.stratified(strata, statistics.mean, num_resamples=4000)
+    variance = sum(len(part) * part.var() for part in strata) / 300**2
+    np.testing.assert_allclose(found.high - found.low, 2 * 1.96 * np.sqrt(variance), rtol=0.06)
+
+
+def test_what_two_share_by_a_seed_cancels_in_their_difference():
+    rng = np.random.default_rng(4)
+    shared = rng.normal(0.0, 100.0, 20)
+    found = statistics.difference(shared + 1.0, shared, statistics.mean)
+    np.testing.assert_allclose([found.low, found.value, found.high], 1.0, rtol=1e-9)
+    apart = statistics.difference(shared + 1.0, rng.permutation(shared), statistics.mean)
+    assert apart.high - apart.low > 50.0
+    for statistic in (statistics.median, statistics.iqm):
+        found = statistics.difference(shared + 1.0, shared, statistic)
+        np.testing.assert_allclose([found.low, found.high], 1.0, rtol=1e-9)
+
+
+def test_differences_of_infinite_errors_are_infinite_or_a_tie_but_never_nan():
+    fine, bad = np.array([1.0, 2.0, 3.0]), np.array([INF, INF, INF])
+    for first, second, expected in ((fine, bad, -INF), (bad, fine, INF), (bad, bad, 0.0)):
+        found = statistics.difference(first, second)
+        assert (found.low, found.value, found.high) == (expected,) * 3
+    mixed = statistics.difference(np.array([INF, 1.0, 1.0]), np.array([1.0, INF, 1.0]))
+    assert (mixed.low, mixed.value, mixed.high) == (-INF, 0.0, INF)
+    with pytest.raises(ValueError, match=r"second: got shape \(2,\)"):
+        statistics.difference(fine, fine[:2])
+
+
+def test_the_rate_of_divergence_lies_in_wilsons_interval():
+    bad = np.array([[True] * 3 + [False] * 27, [False] * 30, [True] * 30])
+    found = statistics.divergence(bad)
+    assert found.value.tolist() == [0.1, 0.0, 1.0]
+    for k, low, high in zip((3, 0, 30), found.low, found.high, strict=True):
+        z, n = stats.norm.ppf(0.975), 30
+        for end in (low, high):  # the ends are the rates that a score test just does not reject
+            if 0.0 < end < 1.0:
+                score = abs(k / n - end) / np.sqrt(end * (1 - end) / n)
+                np.testing.assert_allclose(score, z, rtol=1e-9)
+    assert found.high[1] < 0.115
+    assert (found.low[1], found.high[2]) == (0.0, 1.0)
+
+
+def test_what_intervals_are_asked_for_must_make_sense():
+    errors = np.arange(3.0)
+    with pytest.raises(ValueError, match=r"level: got 95; a number between 0 and 1"):
+        statistics.interval(errors, level=95.0)
+    with pytest.raises(ValueError, match=r"level: got 0;"):
+        statistics.divergence(np.array([True]), level=0.0)
 
 
 # The paired sign test

@@ -31,6 +31,16 @@ MAY_IMPORT = {
     "engine": {"_types", "_checks", "_names", "schedules", "mdp", "learners", "oracle"},
     "experiment": {"_types", "_checks", "_files", "mdp", "problems", "engine"},
     "statistics": set(),
+    "report": {
+        "_files",
+        "_json",
+        "_names",
+        "mdp",
+        "solve",
+        "certify",
+        "statistics",
+        "figures",
+    },
 }
 
 

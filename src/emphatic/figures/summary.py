@@ -1,18 +1,16 @@
 """What a figure says in numbers: rows of errors, and the paper's statements with their evidence."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
 from .. import statistics
+from ..statistics import Rule
 
 if TYPE_CHECKING:
     import xarray
-
-Rule = Callable[["xarray.Dataset", str], "xarray.DataArray"]
-"""What a step size is chosen by: [final] or [area], of a dataset and a measure."""
 
 SCALE = 0.1  # step sizes are 0.1 x 2^p
 LEVEL = 0.05  # a statement holds when chance would show it less often than this

@@ -1,0 +1,179 @@
+"""Charts as data, and the places of their numbers: scales, ticks and what is left outside."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ..statistics import Interval
+from .markup import number, superscript
+
+WIDTH, HEIGHT = 400.0, 262.0
+LEFT, RIGHT, TOP, BOTTOM = 47.0, 15.0, 10.0, 38.0
+MOST_POINTS = 300  # of a curve
+CUT = {"lin": 4.0, "log": 100.0}  # times what is usual among lines: where a panel ends
+
+Axis = Literal["linear", "log", "ordinal"]
+
+
+@dataclass(frozen=True)
+class Series:
+    """A line: the number that chooses its colour, dash and mark, its values, and what to say."""
+
+    name: str
+    number: int
+    y: Interval
+    notes: Sequence[str] = ()
+    rates: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Series over one axis, and the words around them."""
+
+    title: str
+    x: np.ndarray
+    x_label: str
+    y_label: str
+    x_axis: Axis
+    series: Sequence[Series]
+    marks: bool = False
+
+
+@dataclass(frozen=True)
+class Scale:
+    """From numbers to places: `start + slope * number`, or of its logarithm."""
+
+    log: bool
+    start: float
+    slope: float
+    low: float
+    high: float
+
+    def __call__(self, values: Any) -> Any:
+        values = np.asarray(values, float)
+        if self.log:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                values = np.log10(values)
+        return self.start + self.slope * values
+
+
+def thinned(size: int) -> np.ndarray:
+    """At most 300 places of so many, evenly, the last among them."""
+    every = -(-size // MOST_POINTS)
+    return np.arange(size - 1, -1, -every)[::-1]
+
+
+def can_be_log(chart: Chart) -> bool:
+    """Whether some numbers are positive, and none negative."""
+    values = np.concatenate([np.zeros(0), *map(_finite, chart.series)])
+    return bool((values > 0).any() and (values >= 0).all())
+
+
+def starts_log(chart: Chart) -> bool:
+    """Whether the logarithmic scale is the better first one: where lines are decades apart."""
+    if not can_be_log(chart):
+        return False
+    scale = vertical(chart, "log", 0.0, 1.0)
+    return scale.high > 20 * scale.low
+
+
+def _finite(series: Series) -> np.ndarray:
+    values = np.ravel(series.y.value)
+    return values[np.isfinite(values)]
+
+
+def vertical(chart: Chart, name: Literal["lin", "log"], top: float, bottom: float) -> Scale:
+    """The scale of errors; it does not follow the lines that leave most others behind."""
+    log, lines = name == "log", [_finite(each) for each in chart.series]
+    lines = [part[part > 0] if log else part for part in lines]
+    lines = [part for part in lines if len(part)] or [np.ones(1)]
+    low, high = min(float(part.min()) for part in lines), max(float(part.max()) for part in lines)
+    heights = sorted(float(part.min() if chart.marks else part.max()) for part in lines)
+    usual = heights[(len(heights) - 1) // 2]
+    if usual > 0:
+        high = min(high, max(CUT[name] * usual, low))
+    if log:
+        low, high = math.log10(low), math.log10(high)
+        gap = 0.06 * max(high - low, 0.2)
+    else:
+        low = 0.0 if 0 <= low < 0.6 * high else low
+        gap = 0.05 * (max(high - low, abs(high) * 1e-3) or 1.0)
+    first, last = (low if low == 0 and not log else low - gap), high + gap
+    slope = (top - bottom) / (last - first)
+    ends = (10**first, 10**last) if log else (first, last)
+    return Scale(log, bottom - slope * first, slope, *ends)
+
+
+def beyond(chart: Chart, scale: Scale) -> list[Series]:
+    """The lines that leave the panel at its top."""
+    return [each for each in chart.series if (_finite(each) > scale.high).any()]
+
+
+def horizontal(chart: Chart) -> tuple[np.ndarray, list[tuple[float, str]]]:
+    """The places of the points along the axis, and its ticks."""
+    left, right = LEFT, WIDTH - RIGHT
+    x = chart.x
+    if chart.x_axis == "ordinal" or len(x) == 1:
+        step = (right - left) / max(len(x), 1)
+        places = left + step * (np.arange(len(x)) + 0.5)
+        every = max(1, math.ceil(len(x) / 9))
+        words = [number(v, 3) if x.dtype.kind in "iuf" else str(v) for v in x.tolist()]
+        return places, list(zip(places.tolist(), words, strict=True))[::every]
+    values = np.log10(x) if chart.x_axis == "log" else np.asarray(x, float)
+    low, high = float(values.min()), float(values.max())
+    if chart.marks:
+        margin = 0.5 / len(x) * (high - low)
+        low, high = low - margin, high + margin
+    else:
+        low = min(low, 0.0)
+    slope = (right - left) / (high - low)
+    places = left + slope * (values - low)
+    if chart.x_axis == "log":
+        ticks = decades(10**low, 10**high)
+        return places, [(left + slope * (math.log10(v) - low), power_words(v)) for v in ticks]
+    return places, [(left + slope * (v - low), _steps(v)) for v in round_numbers(low, high, 5)]
+
+
+def round_numbers(low: float, high: float, about: int) -> list[float]:
+    """Numbers that are multiples of 1, 2 or 5 times a power of ten."""
+    rough = (high - low) / about
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(m * power for m in (1, 2, 5, 10) if m * power >= 0.999 * rough)
+    return [
+        k * step for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
+    ]
+
+
+def decades(low: float, high: float) -> list[float]:
+    """Powers of ten, with numbers between them where these would be too few."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    every = max(1, math.ceil((last - first) / 7))
+    for between in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)):
+        powers = range(-(-first // every) * every, last + 1, every)
+        found = [m * 10.0**p for p in powers for m in between]
+        found = [v for v in found if low * (1 - 1e-9) <= v <= high * (1 + 1e-9)]
+        if len(found) >= 3:
+            return found
+    return round_numbers(low, high, 4)
+
+
+def power_words(value: float) -> str:
+    power = math.floor(math.log10(value) + 1e-9)
+    if -3 <= power <= 3:
+        return f"{value:.4g}"
+    digit = value / 10.0**power
+    return f"{'' if round(digit, 6) == 1 else f'{digit:g}·'}10{superscript(power)}"
+
+
+def _steps(value: float) -> str:
+    for size, letter in ((1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:g}{letter}"
+    return f"{value:g}".replace("-", "−")
+
+
+def plain_words(value: float) -> str:
+    return number(0.0 if abs(value) < 1e-300 else value, 3)
