@@ -9,7 +9,7 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-from emphatic.deep import experience as module
+from emphatic._files import checksum
 from emphatic.deep.environment import Step
 from emphatic.deep.experience import Experience, FIELDS, load, save
 
@@ -168,11 +168,11 @@ def rewrite(path, change, resign=True):
     arrays = load_file(path)
     with safe_open(path, "np") as file:
         description = json.loads(file.metadata()["experience"])
-    checksum = description.pop("checksum")
+    signed = description.pop("checksum")
     change(arrays, description)
     if resign:
-        checksum = module._checksum(description, arrays)
-    save_file(arrays, path, {"experience": json.dumps(description | {"checksum": checksum})})
+        signed = checksum(description, arrays)
+    save_file(arrays, path, {"experience": json.dumps(description | {"checksum": signed})})
 
 
 @pytest.mark.parametrize(

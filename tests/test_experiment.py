@@ -8,6 +8,7 @@ import xarray
 
 from emphatic import engine, learners, oracle, problems
 from emphatic.experiment import Experiment, run, units
+from emphatic.problems.baird import Features
 
 
 def of_emphasis(problem):
@@ -284,7 +285,8 @@ def test_cases_with_other_weights_are_gathered_by_their_names():
     few = {"features": ("aliased", "one-hot"), "solid": (0.1,)}
     asked = dataclasses.replace(EXPERIMENT, cases=few, measures=("weights",), num_runs=1)
     found = run(asked).squeeze()["gem_weights"]
-    for features, size in (("aliased", 6), ("one-hot", 7)):
+    sizes: dict[Features, int] = {"aliased": 6, "one-hot": 7}
+    for features, size in sizes.items():
         direct = engine.run(
             problems.baird(features, 0.1),
             {"gem": learners.gem},

@@ -8,6 +8,7 @@ import numpy as np
 
 from .._types import Agent, Learner
 from ..mdp import Problem
+from ..schedules import as_ridge
 from .exact import track
 
 if TYPE_CHECKING:
@@ -48,8 +49,7 @@ def paths(
                     f"measures: {learner!r} is no agent, and its path has no objective"
                 )
             here = {name: values[place] for name, values in parts.items()}
-            ridge = getattr(agent.critic, "ridge", None) or 0.0
-            ridge = ridge(0.0) if callable(ridge) else ridge
+            ridge = as_ridge(getattr(agent.critic, "ridge", None) or 0.0)(0.0)
             critics = here.get("emphasis.w"), here.get("critic.u")
             tracked = track(problem, agent.policy, here["theta"], float(ridge), *critics)
             for name, values in tracked.items():

@@ -165,7 +165,8 @@ def _reproduce_all(options: All) -> int:
     for name in FIGURES:
         _figure(name, options.out, seed=options.seed, **small)
     page = options.out / "report.html"
-    report.write([report.from_folder(options.out / name) for name in FIGURES], page)
+    found = [report.from_folder(options.out / name) for name in FIGURES]
+    report.write(page, found, "The figures of the paper, and beyond")
     print(f"the report is {page}")
     return 0
 
@@ -261,6 +262,6 @@ def report_command(arguments: list[str]) -> int:
     options = parsed(Report, rest, program)
     from .. import report
 
-    report.write([report.from_folder(folder) for folder in folders], options.out)
+    report.write(options.out, [report.from_folder(folder) for folder in folders])
     print(f"the report is {options.out}")
     return 0

@@ -188,7 +188,7 @@ def _learned(
     rule, statistic = RULES[section.rule], STATISTICS[section.statistic]
     axes = _axes(part)
     splits = part.sizes["run"] > 1 and _any_choice(section, measure)
-    selecting, independent = statistics.split(part) if splits else (part, part)
+    selecting, independent = statistics.split(part, section.share) if splits else (part, part)
     chosen = statistics.select(selecting, independent, measure, axes, rule)
     dataset = chosen.dataset
     point = {axis: chosen.points[axis].item() for axis in axes}

@@ -1,35 +1,39 @@
-"""A section from the folder that `emphatic reproduce` leaves."""
+"""A section from the folder that `emphatic reproduce` or `emphatic sweep` leaves."""
 
+import itertools
 import json
 import os
 from pathlib import Path
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
+from .. import store
 from ..figures import FIGURES
 from ..mdp import Problem
+from ..problems import load
 from .markup import number
 from .section import Picture, Section
-
-if TYPE_CHECKING:
-    import xarray
 
 LARGEST = 4_000_000  # bytes of a drawing in vectors, above which its picture is taken
 
 
 def from_folder(folder: str | os.PathLike) -> Section:
-    """A section from a figure's folder alone: its `summary.json`, its drawing and its data.
+    """A section from a folder alone: of a figure, or of a sweep.
+
+    A figure has its `summary.json`, its drawing and its data.
 
     The folder's name is the figure's, from `FIGURES`, as `emphatic reproduce` writes it: what was
     asked and the problems follow from it. Another name is a figure of which only the files are
-    known.
+    known. A sweep is told from its store: every case, measure and learner.
 
     **Arguments:**
 
-    - `folder`: The folder that has the `summary.json`.
+    - `folder`: The folder of a figure or of a sweep.
     """
     folder = Path(folder)
+    if (folder / store.EXPERIMENT).exists():
+        return from_store(folder)
     path = folder / "summary.json"
     try:
         summary = json.loads(path.read_text())
@@ -50,40 +54,76 @@ def from_folder(folder: str | os.PathLike) -> Section:
         claims=summary.get("claims", ()),
         tables=_tables(module, summary),
         pictures=_pictures(folder, title),
-        settings=_settings(attributes),
-        provenance=_provenance(attributes, summary),
-        command=_command(name, attributes) if module else "",
+        settings=_settings(attributes, summary),
+        provenance=origins(summary.get("provenance", [])),
+        command=_command(name, summary.get("settings", {})) if module else "",
     )
 
 
 def _attributes(folder: Path) -> dict[str, dict[str, Any]]:
-    """By experiment, what its dataset says about itself."""
-    import xarray
-
+    """By experiment, what its results say about themselves, and their axes in words."""
     found = {}
-    for path in sorted((folder / "data").glob("*.nc")):
-        with xarray.open_dataset(path, engine="scipy") as dataset:
-            found[path.stem] = {**dataset.attrs, "axes": _axes(dataset)}
+    for path in sorted((folder / "data").glob("*")):
+        if path.suffix == ".safetensors":
+            dataset, _ = store.read(path)
+            axes = {"algorithm": dataset.attrs["algorithm"], "runs": dataset.sizes["run"]}
+            steps = {"num_steps": int(dataset["steps"][-1]), "variant": dataset.attrs["variant"]}
+            found[path.stem] = {**steps, "axes": axes}
+        elif (path / store.EXPERIMENT).exists():
+            layout = store.opened(path).plan["layout"]
+            found[path.name] = {**layout["attributes"], "axes": axes_in_words(layout)}
     return found
 
 
-def _axes(dataset: "xarray.Dataset") -> dict[str, Any]:
-    """The dimensions of the results in words, and how many runs and windows there are."""
+def axes_in_words(layout: dict[str, Any]) -> dict[str, Any]:
+    """The cases, learners and values of the grid of an experiment, and how many runs there are."""
     found: dict[str, Any] = {}
-    for name in dataset["diverged"].dims if "diverged" in dataset else dataset.dims:
-        values = dataset[name].values if name in dataset.coords else np.arange(dataset.sizes[name])
-        if name in ("run", "time"):
-            found[f"{name}s" if name == "run" else "windows"] = len(values)
-        else:
-            words = [number(v) if values.dtype.kind == "f" else str(v) for v in values.tolist()]
-            found[str(name)] = _listed(words)
-    return found
+    for name, values in {
+        **layout["cases"],
+        "learner": layout["learners"],
+        **layout["grid"],
+    }.items():
+        found[name] = _listed([number(v) if isinstance(v, float) else str(v) for v in values])
+    return {**found, "runs": layout["num_runs"]}
 
 
 def _listed(words: list[str]) -> str:
     if len(words) <= 8:
         return ", ".join(words)
     return f"{words[0]}, {words[1]}, …, {words[-1]} ({len(words)} values)"
+
+
+def from_store(folder: Path) -> Section:
+    """A section from the store of a sweep, finished or not."""
+    opened, dataset = store.opened(folder), store.load(folder)
+    plan, about = opened.plan, opened.plan["about"]
+    layout, choice = plan["layout"], about.get("selection", {})
+    measures = list(about.get("measures", ()))
+    if "objective" in measures and "objective" in dataset:  # what is chosen by is an error
+        others = [axis for axis in dataset["objective"].dims if axis not in layout["cases"]]
+        dataset["below_best"] = dataset["objective"].max(others) - dataset["objective"]
+        measures[measures.index("objective")] = "below_best"
+    points = [
+        dict(zip(layout["cases"], values, strict=True))
+        for values in itertools.product(*layout["cases"].values())
+    ]
+    labels = [", ".join(f"{name} {value}" for name, value in point.items()) for point in points]
+    files = [folder / store.PROBLEMS / f"{each}.npz" for each in plan["problems"]]
+    comments = itertools.takewhile(lambda line: line[:1] == "#", about.get("text", "").splitlines())
+    return Section(
+        title=plan["name"],
+        asked="\n".join(line.lstrip("# ") for line in comments),
+        definition=about.get("text", "") or json.dumps(plan["definitions"], indent=1),
+        problems={label: load(file) for label, file in zip(labels, files, strict=True)},
+        datasets=[dataset],
+        cases=list(layout["cases"]),
+        measures=[name for name in measures if name in dataset],
+        rule=choice.get("by", "area"),
+        share=choice["runs"] / layout["num_runs"] if choice.get("runs") else 0.5,
+        settings={**axes_in_words(layout), **layout["attributes"]},
+        provenance=origins(json.loads(dataset.attrs["provenance"])),
+        command=f"emphatic sweep {plan['name']}.toml --out {folder}",
+    )
 
 
 def _problems(module: Any) -> dict[str, Problem]:
@@ -145,8 +185,8 @@ def _pictures(folder: Path, title: str) -> list[Picture]:
     return found
 
 
-def _settings(attributes: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    found = {}
+def _settings(attributes: dict[str, dict[str, Any]], summary: dict[str, Any]) -> dict[str, Any]:
+    found = {name: str(value) for name, value in summary.get("settings", {}).items()}
     for name, each in attributes.items():
         words = [f"{axis.replace('_', ' ')} {value}" for axis, value in each["axes"].items()]
         words += [
@@ -158,28 +198,23 @@ def _settings(attributes: dict[str, dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _provenance(attributes: dict[str, dict[str, Any]], summary: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name in ("versions", "seed", "commit", "device"):
-        values = {str(each[name]) for each in attributes.values() if name in each}
-        if values:
-            found[name] = ", ".join(sorted(values))
-    if summary.get("engines"):
-        found["engines"] = {name: "/".join(each) for name, each in summary["engines"].items()}
-    return found
+def origins(every: list[dict[str, Any]]) -> dict[str, str]:
+    """What computed the results, by name; several values where they differ."""
+    found: dict[str, dict[str, None]] = {}
+    for each in every:
+        versions = " ".join(f"{name} {value}" for name, value in each["versions"].items())
+        for name, value in {**each, "versions": versions}.items():
+            found.setdefault(name, {})[str(value or "not known")] = None
+    return {name: ", ".join(values) for name, values in found.items()}
 
 
-def _command(name: str, attributes: dict[str, dict[str, Any]]) -> str:
-    """The command as far as the data tell it."""
+def _command(name: str, settings: dict[str, Any]) -> str:
+    """The command with the options that differ from their defaults."""
     words = [f"emphatic reproduce {name}"]
-    each = next(iter(attributes.values()), {})
-    if "runs" in each.get("axes", {}):
-        words.append(f"--runs {max(a['axes'].get('runs', 1) for a in attributes.values())}")
-    if "seed" in each:
-        words.append(f"--seed {each['seed']}")
-    steps = {int(a["num_steps"]) for a in attributes.values() if "num_steps" in a}
-    if len(steps) == 1:
-        words.append(f"--steps {steps.pop()}")
-    if each.get("variant") == "authors":
-        words.append("--authors")
+    for key, value in settings.items():
+        if value is True:
+            words.append(f"--{key}")
+        elif value is not False and (key, value) not in (("runs", 30), ("seed", 0)):
+            listed = value if isinstance(value, list) else [value]
+            words += [f"--{key}", *map(str, listed)] if value not in ("auto", "reacher") else []
     return " ".join(words)

@@ -56,6 +56,7 @@ class Section:
     - `measures`: Which variables to show; by default all.
     - `statistic`: What stands for many runs: `mean`, `median` or `iqm`.
     - `rule`: What hyper-parameters are chosen by: `final` or `area`.
+    - `share`: How many of the runs choose, the first ones; the others are reported.
     - `thresholds`: For measures, the error at which time stops; by default half of the error in the
       first window.
     - `claims`: Statements as in `summary.json`: `claim`, `holds`, and `evidence` with `test`,
@@ -77,6 +78,7 @@ class Section:
     measures: Sequence[str] = ()
     statistic: str = "mean"
     rule: str = "final"
+    share: float = 0.5
     thresholds: Mapping[str, float] = field(default_factory=dict)
     claims: Sequence[Mapping[str, Any]] = ()
     tables: Mapping[str, tuple[Sequence[Any], Sequence[Sequence[Any]]]] = field(
