@@ -35,7 +35,8 @@ def test_the_figure_on_convergence_brings_the_certificates_of_its_agents(reprodu
     (label,) = found.problems
     assert label == "counterexample-continuing, tabular"
     evidence = found.claims[0]["evidence"]["cases"]
-    covered = [each["covered"] for each in evidence if each["problem"] in label]
+    covered = [c["covered"] for c in evidence if f"{c['problem']}, {c['features']}" == label]
+    assert covered
     assert all(covered)
     assert found.certificates[label].covered
     assert "Theorem 1, Theorem 2, Theorem 3" in report.page([found])
