@@ -1,5 +1,6 @@
 """Theorem 3 made visible: where COF-PAC, ACE and Off-PAC go, and where exact fields lead."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, TYPE_CHECKING
@@ -9,7 +10,8 @@ import numpy as np
 from .. import oracle, statistics
 from ..agents.exact import follow, track
 from ..agents.paths import TRACKED
-from ..certify import certify
+from ..certify import Certificate, certify
+from ..mdp import Problem
 from .agents import (
     ALGORITHMS,
     CONTINUING,
@@ -87,11 +89,27 @@ def conditioning(setting: Setting, ridge: float) -> dict[str, float]:
 
 
 @cache
-def covered_by_theorem_3(setting: Setting, ridge: float) -> tuple[bool, list[str]]:
-    """Whether Theorem 3 covers a setting, and otherwise the assumptions that fail."""
+def _certificate(setting: Setting, ridge: float) -> Certificate:
     problem = setting.build()
     agent = setting.agent(problem, "cof-pac", ridge)
-    certificate = certify(problem, agent, theta_end=setting.start)  # the ends are in the rows
+    return certify(problem, agent, theta_end=setting.start)  # the ends are in the rows
+
+
+def certified() -> dict[str, tuple[Problem, Certificate]]:
+    """The problems, with the first policy as their target, and the certificates of COF-PAC."""
+    found = {}
+    for setting in SETTINGS:
+        target = oracle.probabilities(setting.policy, setting.start)
+        problem = dataclasses.replace(setting.build(), target=target)
+        label = f"{setting.problem}, {setting.features}"
+        found[label] = problem, _certificate(setting, setting.ridges[0])
+    return found
+
+
+@cache
+def covered_by_theorem_3(setting: Setting, ridge: float) -> tuple[bool, list[str]]:
+    """Whether Theorem 3 covers a setting, and otherwise the assumptions that fail."""
+    certificate = _certificate(setting, ridge)
     (theorem,) = (each for each in certificate.theorems if each.name == "Theorem 3")
     return theorem.covers, [certificate[key].statement for key in theorem.missing]
 

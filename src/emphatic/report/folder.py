@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import store
+from ..certify import Certificate
 from ..figures import FIGURES
 from ..mdp import Problem
 from ..problems import load
@@ -47,10 +48,12 @@ def from_folder(folder: str | os.PathLike) -> Section:
     module, attributes = FIGURES.get(name), _attributes(folder)
     asked = (module.__doc__ or "").strip() if module else ""
     title = asked.partition("\n")[0].rstrip(".") or name
+    asked_of = _problems(module)
     return Section(
         title=title[0].upper() + title[1:],
-        asked="Do the statements about this figure hold, on runs made anew?" if module else "",
-        problems=_problems(module),
+        asked=_asked(module),
+        problems={label: problem for label, (problem, _) in asked_of.items()},
+        certificates={label: each for label, (_, each) in asked_of.items() if each is not None},
         claims=summary.get("claims", ()),
         tables=_tables(module, summary),
         pictures=_pictures(folder, title),
@@ -58,6 +61,15 @@ def from_folder(folder: str | os.PathLike) -> Section:
         provenance=origins(summary.get("provenance", [])),
         command=_command(name, summary.get("settings", {})) if module else "",
     )
+
+
+def _asked(module: Any) -> str:
+    if module is None:
+        return ""
+    words = "Do the statements about this figure hold, on runs made anew?"
+    if hasattr(module, "certified"):
+        words += "\n\nExact quantities are those of the policies from which actors start."
+    return words
 
 
 def _attributes(folder: Path) -> dict[str, dict[str, Any]]:
@@ -126,13 +138,15 @@ def from_store(folder: Path) -> Section:
     )
 
 
-def _problems(module: Any) -> dict[str, Problem]:
-    """The problems of a figure's experiments, each once."""
-    found: dict[str, Problem] = {}
+def _problems(module: Any) -> dict[str, tuple[Problem, Certificate | None]]:
+    """The problems of a figure, each once, with certificates where the figure has its own."""
+    if hasattr(module, "certified"):
+        return module.certified()
+    found: dict[str, tuple[Problem, Certificate | None]] = {}
     for each in getattr(module, "EXPERIMENTS", ()):
         for point in each.points():
             words = ", ".join(f"{name} {value}" for name, value in point.items())
-            found.setdefault(words or each.name, each.build(**point))
+            found.setdefault(words or each.name, (each.build(**point), None))
     return found
 
 

@@ -15,6 +15,7 @@ from .exact import looked_up, overview, problem_details, verdict
 from .markup import cell, details, Html, join, number, table, tag
 from .section import Picture, Section
 
+MOST_PROBLEMS = 10  # that are listed without being asked for
 POLICY = (  # a browser then asks no one for anything, whatever the page says
     "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 )
@@ -140,7 +141,9 @@ def _chapters(key: str, section: Section) -> list[tuple[str, Html]]:
     for name, values in (("Settings", section.settings), ("Provenance", section.provenance)):
         if values:
             rows = [(key.replace("_", " "), cell(value)) for key, value in values.items()]
-            found.append((name, tag("div", table(("", ""), rows, left=2), class_="facts")))
+            shown = tag("div", table(("", ""), rows, left=2), class_="facts")
+            long = len(rows) > MOST_PROBLEMS
+            found.append((name, details(f"{len(rows)} entries", shown) if long else shown))
     if section.command:
         found.append(("Run it again", tag("pre", tag("code", section.command))))
     return found
@@ -156,6 +159,8 @@ def _problems(section: Section) -> Html:
         "the limits of linear learners and its certificate."
     )
     folded = [problem_details(label, *each) for label, each in known.items()]
+    if len(folded) > MOST_PROBLEMS:
+        folded = [details(f"All {len(folded)} problems, one by one", *folded)]
     return join((tag("p", words, class_="note"), overview(known), *folded))
 
 
