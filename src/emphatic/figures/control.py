@@ -323,7 +323,7 @@ def plot(datasets: Sequence["xarray.Dataset"], authors: bool = False) -> "Figure
                         variant = each.attrs["variant"]
                         color = shades.get(variant, colors[name])
                         style.band(panel, *_curve(each, "J"), color, label=variant)
-                _frame(panel, datasets, f"{LABELS[name]}: the authors' code, and the paper's")
+                _frame(panel, datasets, f"{LABELS[name]}: ours, the authors' and the paper's")
         for panel in axes.flat:
             panel.set_xlabel("steps")
             if panel.get_legend_handles_labels()[0]:
