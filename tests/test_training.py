@@ -129,7 +129,8 @@ def requires_the_same_bits(agent, expected, file):
 
 @SLOW
 def test_an_interrupted_training_resumes_with_the_same_bits(actual, tmp_path):
-    requires_the_same_bits(*actual, tmp_path / "training.safetensors")
+    agent, expected = actual
+    requires_the_same_bits(agent, expected, tmp_path / "training.safetensors")
 
 
 def test_what_learns_from_its_replay_resumes_with_the_same_bits(tmp_path):
