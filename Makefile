@@ -36,10 +36,11 @@ test-slow: .venv/development
 examples: .venv/development
 	@for file in examples/*.py; do echo "$(BIN)/python $$file"; $(BIN)/python $$file || exit 1; done
 
-benchmark: .venv/development
+benchmark: .venv/benchmark
 	$(BIN)/python benchmarks/oracle.py
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/agents.py
+	$(BIN)/python benchmarks/deep.py
 
 format: .venv/development
 	$(BIN)/ruff check --fix .
@@ -60,4 +61,8 @@ clean:
 
 .venv/development: .venv/runtime requirements/development.txt
 	$(BIN)/python -m pip install --quiet -r requirements/development.txt
+	@touch $@
+
+.venv/benchmark: .venv/development requirements/benchmark.txt
+	$(BIN)/python -m pip install --quiet -r requirements/benchmark.txt
 	@touch $@

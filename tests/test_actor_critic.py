@@ -25,7 +25,7 @@ from emphatic.deep.networks import Gaussian, outputs, Softmax
 from emphatic.deep.td3 import td3
 from emphatic.deep.transition import Transition
 
-pytestmark = pytest.mark.slow  # XLA compiles whole trainings
+SLOW = pytest.mark.slow  # XLA compiles whole agents, and takes seconds for each
 
 WORKERS, GAMMA, ENTROPY = 3, 0.9, 0.05
 POLICY = Gaussian([-1.0, -1.0], [1.0, 1.0], hidden=(4,))
@@ -181,6 +181,7 @@ def transcription(state, batches, source, masked, leaks, value_clip, actor_clip)
     return path
 
 
+@SLOW
 @pytest.mark.parametrize(
     ("make", "source", "variant", "value_clip", "actor_clip"),
     [
@@ -236,6 +237,7 @@ def test_before_the_warm_up_nothing_is_learned():
     assert (first.params["v"][0][0] != third.params["v"][0][0]).any()
 
 
+@SLOW
 def test_numbers_of_actions_are_learned_too():
     policy = Softmax(3, hidden=(4,))
     batches = [
@@ -254,6 +256,7 @@ def test_numbers_of_actions_are_learned_too():
     assert action.dtype == jnp.int64
 
 
+@SLOW
 def test_geoff_pac_in_plain_numpy():
     """The critics, both traces and the direction of the actor, one worker after the other."""
     batches, hat, l1, l2, k = made_up(4), 0.3, 0.7, 0.6, 0.05
@@ -325,6 +328,7 @@ def test_geoff_pac_in_plain_numpy():
     )
 
 
+@SLOW
 def test_td3_in_plain_jax():
     """Four iterations: twin values from the smaller target, a delayed policy, slow targets."""
     batches, gamma, tau = made_up(4), 0.9, 0.1

@@ -58,8 +58,8 @@ def asked(monkeypatch):
 def test_all_algorithms_have_the_same_streams_and_the_slow_ones_fewer_runs(asked, tmp_path):
     names, updates, found = asked(tmp_path, 30, 0, None, False)
     assert names == ["cof-pac", "ace", "off-pac", "geoff-pac", "td3"]
-    assert updates == [runs * 50_000 for runs in (30, 30, 30, 10, 5)]
-    assert [each.seeds for each in found] == [list(range(runs)) for runs in (30, 30, 30, 10, 5)]
+    assert updates == [runs * 50_000 for runs in (30, 30, 30, 10, 6)]
+    assert [each.seeds for each in found] == [list(range(runs)) for runs in (30, 30, 30, 10, 6)]
     assert {each.task.environment.name for each in found} == {"Reacher-v4"}
     emphases = [each.agent.get("emphasis") for each in found]
     assert emphases == ["learned", "followed", "uncorrected", None, None]
@@ -75,13 +75,16 @@ def test_full_is_as_many_runs_of_everything(asked, tmp_path):
 
 def test_the_authors_variants_stand_beside_ours(asked, tmp_path):
     names, _, found = asked(tmp_path, 2, 0, 1000, True, ["cof-pac", "ace", "off-pac"])
-    both = [f"{name}{end}" for name in ("cof-pac", "ace") for end in ("", "-authors", "-unclipped")]
-    assert names == [*both, "off-pac"]
-    for ours, authors, unclipped in (found[:3], found[3:6]):
+    ends = ("", "-authors", "-masked", "-unclipped")
+    assert names == [*(f"{name}{end}" for name in ("cof-pac", "ace") for end in ends), "off-pac"]
+    for ours, authors, masked, unclipped in (found[:4], found[4:8]):
         assert (ours.agent["trace"], authors.agent["trace"]) == ("restarting", "leaking")
         assert authors.agent["emphasis_loss"] == "masked_emphasis_loss"
-        assert authors.task.environment.name == "Reacher-v4, goals in the square"
-        assert ours.task.environment.name == unclipped.task.environment.name == "Reacher-v4"
+        theirs = authors.task.environment
+        assert theirs.name == "Reacher-v4, goals in the square, actions clipped"
+        assert ours.task.environment is masked.task.environment is unclipped.task.environment
+        assert ours.task.environment.name == "Reacher-v4"
+        assert masked.agent == ours.agent | {"emphasis_loss": "masked_emphasis_loss"}
         clips = [(a.agent["value_clip"], a.agent["actor_clip"]) for a in (ours, authors, unclipped)]
         assert clips == [(1.0, 2.0), (1.0, 2.0), (np.inf, np.inf)]
         assert unclipped.agent == ours.agent | {"value_clip": np.inf, "actor_clip": np.inf}
@@ -267,7 +270,7 @@ def test_the_drawing_has_the_papers_axes(authors):
     assert labels[0][:3] == ["ACE, 10 runs", "TD3, 8 runs", "COF-PAC, 10 runs"]
     assert labels[1][:2] == ["Off-PAC, 10 runs", "COF-PAC, 10 runs"]
     if authors:
-        assert labels[4][:3] == labels[5][:3] == ["ours", "authors", "unclipped"]
+        assert labels[4][:4] == labels[5][:4] == ["ours", *control.VARIANTS]
 
 
 def test_a_spread_larger_than_the_axis_is_said_and_not_drawn():
@@ -317,7 +320,7 @@ def test_reacher_needs_no_gymnasium_and_other_tasks_say_what_to_install(monkeypa
     recorded = gym.record("Pendulum-v1", 10)
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     monkeypatch.setitem(sys.modules, "mujoco", None)
-    assert len(control.parts(30, 0, None, True)) == 9
+    assert len(control.parts(30, 0, None, True)) == 11
     for given in (None, recorded):
         with pytest.raises(ValueError, match=r"Gymnasium is not installed; run pip install .*gym"):
             task.task("Pendulum-v1", experience=given)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from emphatic.deep.environment import Environment, uniform_density, uniform_steps
+from emphatic.deep.environment import clipped, Environment, uniform_density, uniform_steps
 
 LOW, HIGH = np.array([-1.0, 0.0, 2.0]), np.array([1.0, 0.5, 6.0])
 HORIZON, END = 7, 0.2
@@ -92,3 +92,23 @@ def test_the_stream_of_a_seed_does_not_depend_on_the_other_seeds(steps):
 def test_at_least_one_worker_is_required():
     with pytest.raises(ValueError, match=r"^num_workers: got 0; at least 1"):
         uniform_steps(walk(), 0)
+
+
+def test_behind_a_clip_an_action_costs_what_the_nearest_one_in_the_box_does():
+    """The reward of the walk is the sum of the action."""
+    inner, outer = walk(), clipped(walk())
+    state, key = inner.reset(jax.random.key(0)), jax.random.key(1)
+    rewards = [
+        float(each.step(state, jnp.array([-3.0, 0.2, 9.0]), key)[1]) for each in (inner, outer)
+    ]
+    np.testing.assert_allclose(rewards, [6.2, -1.0 + 0.2 + 6.0])
+    assert outer.name == "walk, actions clipped"
+    jax.tree.map(np.testing.assert_array_equal, outer.reset(key), inner.reset(key))
+
+
+def test_uniform_behaviour_does_not_notice_a_clip():
+    def first(environment):
+        init, advance = uniform_steps(environment, 3)
+        return advance(init(jax.random.key(0)), jax.random.key(1))[1]
+
+    jax.tree.map(np.testing.assert_array_equal, first(walk()), first(clipped(walk())))

@@ -21,7 +21,7 @@ from emphatic.deep.networks import Gaussian
 from emphatic.deep.training import train
 from emphatic.deep.transition import transitions
 
-pytestmark = pytest.mark.slow  # XLA compiles whole trainings
+SLOW = pytest.mark.slow  # XLA compiles whole trainings, and takes seconds for each
 
 BOUND = np.ones(1)
 
@@ -86,6 +86,7 @@ def actual():
     return agent, train(agent, DRIFT, [3, 4], 12, **SMALL)
 
 
+@SLOW
 def test_curves_have_a_point_for_every_evaluation(actual):
     _, found = actual
     assert found.seeds == (3, 4)
@@ -99,9 +100,8 @@ def test_curves_have_a_point_for_every_evaluation(actual):
     np.testing.assert_array_equal(found.diverged, [-1, -1])
 
 
-def test_an_interrupted_training_resumes_with_the_same_bits(actual, tmp_path):
-    agent, expected = actual
-    file = tmp_path / "training.safetensors"
+def requires_the_same_bits(agent, expected, file):
+    """A training that is interrupted goes on, and ends as if it had not been."""
 
     def interrupt(steps, values, theta):
         if steps == 16:
@@ -127,15 +127,28 @@ def test_an_interrupted_training_resumes_with_the_same_bits(actual, tmp_path):
     np.testing.assert_array_equal(done.curves["J"], expected.curves["J"])
 
 
+@SLOW
+def test_an_interrupted_training_resumes_with_the_same_bits(actual, tmp_path):
+    agent, expected = actual
+    requires_the_same_bits(agent, expected, tmp_path / "training.safetensors")
+
+
+def test_what_learns_from_its_replay_resumes_with_the_same_bits(tmp_path):
+    """The replay is not in the checkpoint: its rewards are added up, from before and after."""
+    expected = train(COUNTING, DRIFT, [3, 4], 12, **SMALL)
+    requires_the_same_bits(COUNTING, expected, tmp_path / "training.safetensors")
+
+
 def test_the_same_seed_gives_the_same_curve_whoever_runs_beside_it():
-    one = train(COUNTING, DRIFT, [4, 5], 8, **SMALL)
-    again = train(COUNTING, DRIFT, [4, 5], 8, **SMALL)
-    beside = train(COUNTING, DRIFT, [6, 4], 8, **SMALL)
+    one = train(COUNTING, DRIFT, [4, 5], 12, **SMALL)
+    again = train(COUNTING, DRIFT, [4, 5], 12, **SMALL)
+    beside = train(COUNTING, DRIFT, [6, 4], 12, **SMALL)
     np.testing.assert_array_equal(one.curves["J"], again.curves["J"])
     np.testing.assert_array_equal(beside.curves["J"][1], one.curves["J"][0])
     assert beside.curves["J"][0, -1] != beside.curves["J"][1, -1]
 
 
+@SLOW
 def test_all_agents_of_a_seed_see_the_same_stream():
     one = train(COUNTING, DRIFT, [4, 5], 8, **SMALL)
     other = train(counting(-3.0), DRIFT, [4, 5], 8, capacity=2, **SMALL)
@@ -143,6 +156,7 @@ def test_all_agents_of_a_seed_see_the_same_stream():
     assert (one.theta[:, 0] != other.theta[:, 0]).all()
 
 
+@SLOW
 def test_a_run_that_diverges_is_reported_and_leaves_the_others_as_they_are():
     """Rewards are minus squares: with this bound one of the two runs breaks."""
     sound = train(COUNTING, DRIFT, [4, 5], 8, **SMALL)
@@ -181,10 +195,11 @@ def test_what_a_watcher_measures_joins_the_curves():
         assert np.isfinite(values["J"]).all()
         return {"doubled": 2 * theta[:, 0]}
 
-    found = train(COUNTING, DRIFT, [4, 5], 8, watch=watch, **SMALL)
+    found = train(COUNTING, DRIFT, [4, 5], 12, watch=watch, **SMALL)
     np.testing.assert_allclose(found.curves["doubled"][:, -1], 2 * found.theta[:, 0])
 
 
+@SLOW
 def test_a_checkpoint_of_another_experiment_is_refused_and_kept(tmp_path):
     file = tmp_path / "training.safetensors"
     train(COUNTING, DRIFT, [4, 5], 8, checkpoint=file, **SMALL)
@@ -245,6 +260,7 @@ def test_the_successor_of_an_end_is_the_next_start():
         np.testing.assert_array_equal(y.behavior, 0.5)
 
 
+@SLOW
 def test_recorded_experience_is_learned_from_one_for_all_or_one_for_each():
     first, second = recorded(8, 0), recorded(8, 1)
     shared = train(COUNTING, first, [0, 1], 8, **SMALL)
@@ -281,6 +297,7 @@ print(json.dumps([jax.device_count(), found.curves["J"].tolist()]))
 """
 
 
+@SLOW
 def test_runs_are_spread_over_devices_with_the_same_results():
     """Three runs on two devices, one of which has a run that is only there for its size."""
     command = [sys.executable, "-c", SCRIPT]

@@ -1,7 +1,7 @@
 """Environments inside the compiled program, and what happens in them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -61,6 +61,23 @@ class Environment:
     reset: Callable[[Any], Any]
     observe: Callable[[Any], Any]
     step: Callable[[Any, Any, Any], tuple[Any, Any, Any, Any]]
+
+
+def clipped(environment: Environment) -> Environment:
+    r"""The environment behind a clip: of an action only what is nearest to it in the box is seen.
+
+    For uniform behaviour it is the same. A [Gaussian] is worth more in it where actions cost.
+
+    **Arguments:**
+
+    - `environment`: The environment.
+    """
+
+    def step(state: Any, action: Any, key: Any) -> tuple[Any, Any, Any, Any]:
+        low, high = (jnp.asarray(b, action.dtype) for b in (environment.low, environment.high))
+        return environment.step(state, jnp.clip(action, low, high), key)
+
+    return replace(environment, name=f"{environment.name}, actions clipped", step=step)
 
 
 @jax.tree_util.register_dataclass
