@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import xarray
 
-from emphatic import cli, experiment, MDP, oracle, Problem, problems, Softmax, store
+from emphatic import cli, MDP, oracle, Problem, problems, Softmax, store
 from emphatic.agents import NetworkSoftmax, over_states
 from emphatic.figures import policy_evaluation
 from emphatic.problems.counterexample import ACTOR_FEATURES
@@ -733,7 +733,7 @@ def test_a_wrong_option_of_reproduce_is_one_line_before_anything_runs(
     def run_nothing(*_, **__):
         raise AssertionError("nothing may run")
 
-    monkeypatch.setattr(experiment, "run", run_nothing)
+    monkeypatch.setattr(store, "run", run_nothing)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     for name in ("file", "folder/evaluation"):

@@ -17,7 +17,7 @@ def test_a_figures_folder_is_told_whole(name, reproduced, monkeypatch):
     summary = json.loads((folder / "summary.json").read_text())
     found = report.from_folder(folder)
     assert len(found.claims) == len(summary["claims"])
-    assert found.command.startswith(f"emphatic reproduce {name} --runs 2 --seed 0")
+    assert found.command.startswith(f"emphatic reproduce {name} --runs 2 --steps 2000")
     assert "jax" in found.provenance["versions"]
     html = report.page([dataclasses.replace(found, problems={}, certificates={})])
     for claim in summary["claims"]:

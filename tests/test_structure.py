@@ -36,11 +36,23 @@ MAY_IMPORT = {
         "_json",
         "_names",
         "mdp",
+        "problems",
         "solve",
         "certify",
         "statistics",
+        "store",
         "figures",
     },
+    "expressions": {
+        "_names",
+        "_types",
+        "schedules",
+        "mdp",
+        "learners",
+        "oracle",
+        "agents",
+    },
+    "store": {"_files", "engine", "experiment", "problems"},
 }
 
 

@@ -106,8 +106,7 @@ def _part(
         path = folder / "data" / f"{name}.safetensors"
         definition = {
             "agent": plain(agent.definition),
-            "task": task.name,
-            "goals": variant == "authors",
+            "task": task.name if task.environment is None else task.environment.name,
             "seeds": [seeds.start, seeds.stop],
             "steps": steps,
         }
