@@ -48,7 +48,7 @@ def replacing(path: str | os.PathLike) -> Iterator[IO[bytes]]:
         temporary = None
         _settle(path.parent)
     except OSError as error:
-        raise ValueError(f"path: {path} cannot be written: {error.strerror}") from None
+        raise ValueError(f"path: {path} cannot be written: {error.strerror or error}") from None
     finally:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)

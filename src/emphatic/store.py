@@ -91,6 +91,15 @@ def read(path: Path) -> tuple["xarray.Dataset", dict[str, Any]]:
     """
     import xarray
 
+    header, arrays = _checked(path)
+    axes, words = header["axes"], header["words"]
+    every = {name: (axes[name], arrays.get(name, words.get(name))) for name in axes}
+    coordinates = {name: every.pop(name) for name in header["coordinates"]}
+    return xarray.Dataset(every, coordinates, header["attributes"]), header["description"]
+
+
+def _checked(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What is written in a file: words and arrays; a `ValueError` if they are damaged."""
     try:
         with safe_open(os.fspath(path), "np") as file:
             names, header = file.keys(), json.loads((file.metadata() or {})["emphatic"])
@@ -100,10 +109,7 @@ def read(path: Path) -> tuple["xarray.Dataset", dict[str, Any]]:
             raise ValueError("its content has another checksum")
     except (OSError, SafetensorError, KeyError, ValueError) as error:
         raise ValueError(f"store: {path} is damaged: {error}") from None
-    axes, words = header["axes"], header["words"]
-    every = {name: (axes[name], arrays.get(name, words.get(name))) for name in axes}
-    coordinates = {name: every.pop(name) for name in header["coordinates"]}
-    return xarray.Dataset(every, coordinates, header["attributes"]), header["description"]
+    return header, arrays
 
 
 def kept(path: Path, description: Mapping[str, Any]) -> "xarray.Dataset | None":
@@ -217,6 +223,8 @@ class Store:
         gaps = ~self.covered(unit.address, unit.grid, unit.runs)
         if not gaps.any():
             return None
+        if gaps.all():
+            return unit
         axes = [np.array(each) for each in (*unit.grid.values(), unit.runs)]
         kept = [
             tuple(each[gaps.any(axis=tuple(set(range(gaps.ndim)) - {n}))].tolist())
@@ -298,7 +306,8 @@ def begin(
     addresses: list[dict[str, str]] = [{} for _ in experiment.points()]
     for unit in asked:
         addresses[unit.case][unit.learner] = unit.address
-    problems = [digest(experiment.build(**point)) for point in experiment.points()]
+    kinds = {unit.case: unit.problem for unit in asked}
+    problems = [digest(kinds[case]) for case in range(len(addresses))]
     plan = {
         "format": FORMAT,
         "name": experiment.name,
@@ -317,10 +326,10 @@ def begin(
             tell(
                 f"{folder} is on a filesystem without locks: let one process at a time write there"
             )
-        for unit in asked:
-            path = folder / PROBLEMS / f"{problems[unit.case]}.npz"
+        for case, problem in kinds.items():
+            path = folder / PROBLEMS / f"{problems[case]}.npz"
             if not path.exists():
-                save_problem(unit.problem, path)
+                save_problem(problem, path)
         text = json.dumps(plan, indent=1)
         if not (folder / EXPERIMENT).exists() or (folder / EXPERIMENT).read_text() != text:
             with replacing(folder / EXPERIMENT) as file:
@@ -391,7 +400,7 @@ def _shards(folder: Path, tell: Tell | None = None) -> dict[str, list[Shard]]:
     found: dict[str, list[Shard]] = {}
     for path in sorted((folder / UNITS).glob("*.safetensors")):
         try:
-            description = _description(path) if tell is None else read(path)[1]
+            description = _description(path) if tell is None else _checked(path)[0]["description"]
         except (ValueError, SafetensorError, KeyError, OSError) as error:
             if tell is None:
                 raise ValueError(f"store: {path} is damaged; run it again") from None
