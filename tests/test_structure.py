@@ -116,11 +116,24 @@ def test_only_the_figure_and_the_command_line_import_networks_and_inside_functio
             assert "deep" not in imported(module, outside)
 
 
+def test_only_the_cluster_imports_dask_and_only_inside_functions():
+    """Else the package would not run without the extra."""
+    for module, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                origins = [alias.name for alias in node.names]
+                origins = origins if isinstance(node, ast.Import) else [node.module or ""]
+                found = {name.split(".")[0] for name in origins} & DASK
+                assert not found or (module == "emphatic.cluster" and node.col_offset > 0)
+
+
 def _is_function(node: ast.AST) -> bool:
     return isinstance(node, ast.FunctionDef)
 
 
+DASK = {"cloudpickle", "dask", "dask_jobqueue", "distributed"}
 HEAVY = (
+    "distributed",
     "emphatic.deep",
     "gymnasium",
     "matplotlib",

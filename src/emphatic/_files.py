@@ -1,5 +1,7 @@
-"""Files that are there whole or not at all, and folders for them."""
+"""Files that are there whole or not at all, folders for them, and locks."""
 
+import errno
+import fcntl
 import hashlib
 import json
 import os
@@ -10,6 +12,9 @@ from pathlib import Path
 from typing import Any, IO
 
 import numpy as np
+
+PART = ".part"  # how the name of a file ends that is not whole yet
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 def checksum(description: Any, arrays: Mapping[str, np.ndarray]) -> str:
@@ -25,25 +30,57 @@ def checksum(description: Any, arrays: Mapping[str, np.ndarray]) -> str:
 def replacing(path: str | os.PathLike) -> Iterator[IO[bytes]]:
     """A file to write to, which takes the place of `path` once all of it is on the disk.
 
-    Where writing fails, nothing is left behind, and what was there before still is.
+    Where writing fails, nothing is left behind, what was there before still is, and a `ValueError`
+    says why. A process that is killed may leave a file `path*.part`.
     """
     path = Path(path)
     if path.is_dir():
         raise ValueError(f"path: {path} is a directory; a file is required")
+    temporary = None
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    except OSError as error:
-        raise ValueError(f"path: {path} cannot be written: {error.strerror}") from None
-    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=PART)
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        temporary = None
+        _settle(path.parent)
+    except OSError as error:
+        raise ValueError(f"path: {path} cannot be written: {error.strerror or error}") from None
+    finally:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+
+
+def _settle(folder: Path) -> None:
+    """Puts the names of a folder on the disk, where the filesystem can."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(handle)
+
+
+def lock(file: IO, *, shared: bool = False, wait: bool = False) -> bool | None:
+    """Whether a file is locked by us from now on, until it is closed; False if it is by another.
+
+    A lock ends with its process, however that ends. None if the filesystem has no locks.
+    """
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    try:
+        fcntl.flock(file, kind | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        return None
+    return True
 
 
 def writable(folder: Path) -> Path:
@@ -52,7 +89,7 @@ def writable(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe.touch()
-        probe.unlink()
+        probe.unlink(missing_ok=True)  # another process may probe as well
     except OSError as error:
         raise ValueError(f"out: {folder} cannot be written: {error.strerror}") from None
     return folder

@@ -1,25 +1,24 @@
 """Finished units on disk: kept under what defines them, whole or not at all, never rewritten."""
 
-import fcntl
 import json
 import os
 import platform
 import subprocess
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, ExitStack, suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TYPE_CHECKING
+from typing import Any, IO, TYPE_CHECKING
 
 import numpy as np
 from safetensors import safe_open, SafetensorError
 from safetensors.numpy import save as serialized
 
-from ._files import checksum, replacing, writable
+from ._files import checksum, lock, PART, replacing, writable
 from .engine.tasks import Progress
 from .experiment import compute, Experiment, gather, layout, Unit, units, VERSIONED
 from .problems import digest
@@ -29,17 +28,24 @@ if TYPE_CHECKING:
     import xarray
 
 FORMAT = 1
-EXPERIMENT, UNITS, PROBLEMS, RUNNING, ASIDE = (
+EXPERIMENT, UNITS, PROBLEMS, RUNNING, ASIDE, LOCK = (
     "experiment.json",
     "units",
     "problems",
     "running",
     "aside",
+    ".lock",
 )
 PATIENCE = 0.2  # seconds between looks at what another process computes
 
 Tell = Callable[[str], None]
 """Takes a sentence for the person who is there."""
+
+Claims = Iterator[tuple[Unit, Progress] | None]
+"""Units that nobody else computes, each with what takes its updates; None: there is none now."""
+
+Compute = Callable[[Claims], Generator[tuple[Unit, "xarray.Dataset | None"], None, None]]
+"""Computes units in any order, and takes the next when it has room; None for one that it cannot."""
 
 
 # A dataset in a file
@@ -72,13 +78,8 @@ def write(path: Path, dataset: "xarray.Dataset", description: Mapping[str, Any])
         {name: np.ascontiguousarray(each) for name, each in arrays.items()},
         {"emphatic": json.dumps(header, sort_keys=True)},
     )
-    try:
-        with replacing(path) as file:
-            file.write(data)
-    except OSError as error:
-        raise ValueError(
-            f"store: {path} cannot be written: {error.strerror}; what was finished is kept"
-        ) from None
+    with replacing(path) as file:
+        file.write(data)
 
 
 def read(path: Path) -> tuple["xarray.Dataset", dict[str, Any]]:
@@ -90,6 +91,15 @@ def read(path: Path) -> tuple["xarray.Dataset", dict[str, Any]]:
     """
     import xarray
 
+    header, arrays = _checked(path)
+    axes, words = header["axes"], header["words"]
+    every = {name: (axes[name], arrays.get(name, words.get(name))) for name in axes}
+    coordinates = {name: every.pop(name) for name in header["coordinates"]}
+    return xarray.Dataset(every, coordinates, header["attributes"]), header["description"]
+
+
+def _checked(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What is written in a file: words and arrays; a `ValueError` if they are damaged."""
     try:
         with safe_open(os.fspath(path), "np") as file:
             names, header = file.keys(), json.loads((file.metadata() or {})["emphatic"])
@@ -99,10 +109,7 @@ def read(path: Path) -> tuple["xarray.Dataset", dict[str, Any]]:
             raise ValueError("its content has another checksum")
     except (OSError, SafetensorError, KeyError, ValueError) as error:
         raise ValueError(f"store: {path} is damaged: {error}") from None
-    axes, words = header["axes"], header["words"]
-    every = {name: (axes[name], arrays.get(name, words.get(name))) for name in axes}
-    coordinates = {name: every.pop(name) for name in header["coordinates"]}
-    return xarray.Dataset(every, coordinates, header["attributes"]), header["description"]
+    return header, arrays
 
 
 def kept(path: Path, description: Mapping[str, Any]) -> "xarray.Dataset | None":
@@ -143,6 +150,15 @@ def commit() -> str | None:
     return found.stdout.strip()
 
 
+@cache
+def versions() -> dict[str, str]:
+    """The versions of Python and of those packages that results depend on."""
+    return {
+        "python": platform.python_version(),
+        **{name: version(name) for name in VERSIONED},
+    }
+
+
 def provenance(engine: str) -> dict[str, Any]:
     """What a result depends on besides its definition: versions, source and device.
 
@@ -155,9 +171,8 @@ def provenance(engine: str) -> dict[str, Any]:
         import jax
 
         device = f"{jax.devices()[0].device_kind}, {platform.machine()}"
-    versions = {name: version(name) for name in VERSIONED}
     return {
-        "versions": {"python": platform.python_version(), **versions},
+        "versions": versions(),
         "commit": commit(),
         "engine": engine,
         "device": device,
@@ -198,7 +213,7 @@ class Store:
         """Which cells are there, an array of truths over the axes of the grid and the runs."""
         found = np.zeros((*map(len, grid.values()), len(runs)), bool)
         for shard in self.shards.get(address, []):
-            if list(shard.grid) == list(grid):
+            if shard.grid.keys() == grid.keys():
                 both = [np.isin(grid[axis], shard.grid[axis]) for axis in grid]
                 found[np.ix_(*both, np.isin(runs, shard.runs))] = True
         return found
@@ -208,6 +223,8 @@ class Store:
         gaps = ~self.covered(unit.address, unit.grid, unit.runs)
         if not gaps.any():
             return None
+        if gaps.all():
+            return unit
         axes = [np.array(each) for each in (*unit.grid.values(), unit.runs)]
         kept = [
             tuple(each[gaps.any(axis=tuple(set(range(gaps.ndim)) - {n}))].tolist())
@@ -221,7 +238,12 @@ class Store:
         return self.folder / UNITS / f"{unit.address}-{rest}.safetensors"
 
     def keep(self, unit: Unit, dataset: "xarray.Dataset") -> None:
-        """Writes a finished unit, unless it is there."""
+        """Writes a finished unit, unless it is there.
+
+        Its attribute `provenance` says what computed it, if that was not this process.
+        """
+        attributes = dict(dataset.attrs)
+        origin = attributes.pop("provenance", None) or provenance(attributes["engine"])
         diverged = dataset["diverged"].any("time") if "diverged" in dataset else np.zeros(1)
         description = {
             "address": unit.address,
@@ -229,12 +251,29 @@ class Store:
             "grid": dict(unit.grid),
             "runs": list(unit.runs),
             "diverged": int(diverged.sum()),
-            "provenance": provenance(dataset.attrs["engine"]),
+            "provenance": origin,
         }
         path = self.path(unit)
         if not path.exists():
-            write(path, dataset, description)
+            try:
+                write(path, dataset.drop_attrs(deep=False).assign_attrs(attributes), description)
+            except ValueError as error:
+                raise ValueError(f"{error}; what is finished is kept") from None
         self.shards.setdefault(unit.address, []).append(_shard(path, description))
+
+    def find(self, unit: Unit) -> bool:
+        """Whether another process has finished a unit in the meantime."""
+        path = self.path(unit)
+        if not path.exists():
+            return False
+        self.shards.setdefault(unit.address, []).append(_shard(path, _description(path)))
+        return True
+
+    def set_aside(self, unit: Unit, reason: str) -> None:
+        """Writes down that a unit cannot be computed, and why; the next run tries it again."""
+        path = writable(self.folder / ASIDE) / f"{self.path(unit).stem}.json"
+        with replacing(path) as file:
+            file.write(json.dumps({"unit": unit.title, "reason": reason}).encode())
 
     def parts(self, case: int, learner: str) -> Iterator["xarray.Dataset"]:
         """What there is of a learner in a case."""
@@ -254,7 +293,8 @@ def begin(
     """The store of an experiment, made if there is none, and the experiment's units.
 
     The experiment is checked first: what is wrong with it changes nothing on the disk. A damaged
-    file is named, put aside as `.damaged`, and so will be computed again.
+    file is named, put aside as `.damaged`, and so will be computed again. What killed processes
+    left behind is removed.
 
     **Arguments:**
 
@@ -266,7 +306,8 @@ def begin(
     addresses: list[dict[str, str]] = [{} for _ in experiment.points()]
     for unit in asked:
         addresses[unit.case][unit.learner] = unit.address
-    problems = [digest(experiment.build(**point)) for point in experiment.points()]
+    kinds = {unit.case: unit.problem for unit in asked}
+    problems = [digest(kinds[case]) for case in range(len(addresses))]
     plan = {
         "format": FORMAT,
         "name": experiment.name,
@@ -276,18 +317,47 @@ def begin(
         "definitions": dict(experiment.definitions),
         "about": dict(experiment.about),
     }
-    require(folder, experiment)
+    require(folder, experiment.name)
+    with _alone(folder) as locked:
+        require(folder, experiment.name)  # another process may have been faster
+        if locked:
+            _tidy(folder)
+        elif tell is not None:
+            tell(
+                f"{folder} is on a filesystem without locks: let one process at a time write there"
+            )
+        for case, problem in kinds.items():
+            path = folder / PROBLEMS / f"{problems[case]}.npz"
+            if not path.exists():
+                save_problem(problem, path)
+        text = json.dumps(plan, indent=1)
+        if not (folder / EXPERIMENT).exists() or (folder / EXPERIMENT).read_text() != text:
+            with replacing(folder / EXPERIMENT) as file:
+                file.write(text.encode())
+        return Store(folder, plan, _shards(folder, tell or warnings.warn)), asked
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[bool | None]:
+    """Folders for a store, and no other process that begins; None where there are no locks."""
     for each in (UNITS, PROBLEMS, RUNNING):
         writable(folder / each)
-    for unit in asked:
-        path = folder / PROBLEMS / f"{problems[unit.case]}.npz"
-        if not path.exists():
-            save_problem(unit.problem, path)
-    text = json.dumps(plan, indent=1)
-    if not (folder / EXPERIMENT).exists() or (folder / EXPERIMENT).read_text() != text:
-        with replacing(folder / EXPERIMENT) as file:
-            file.write(text.encode())
-    return Store(folder, plan, _shards(folder, tell or warnings.warn)), asked
+    with open(folder / LOCK, "a") as file:
+        yield lock(file, wait=True)
+
+
+def _tidy(folder: Path) -> None:
+    """Removes files that are not whole and claims, where no process works on them."""
+    for path in (*folder.glob(f"*{PART}"), *(folder / PROBLEMS).glob(f"*{PART}")):
+        path.unlink(missing_ok=True)  # they are written by whoever is alone
+    for path in (folder / UNITS).glob(f"*{PART}"):
+        with open(folder / RUNNING / path.name.partition(".")[0], "a") as file:
+            if lock(file):
+                path.unlink(missing_ok=True)
+    for path in (folder / RUNNING).iterdir():
+        with open(path, "a") as file:
+            if lock(file):
+                path.unlink(missing_ok=True)
 
 
 def _plan(folder: Path) -> dict[str, Any]:
@@ -305,23 +375,30 @@ def _plan(folder: Path) -> dict[str, Any]:
     return plan
 
 
-def require(folder: Path, experiment: Experiment) -> None:
-    """A `ValueError` unless the folder is new, empty, or holds an experiment of the same name.
+def require(folder: Path, name: str) -> None:
+    """A `ValueError` if a folder has other files, or another experiment.
 
     **Arguments:**
 
     - `folder`: The folder.
-    - `experiment`: The experiment.
+    - `name`: The name of the experiment.
     """
-    if (folder / EXPERIMENT).exists():
-        name = _plan(folder)["name"]
-        if name != experiment.name:
+    if not folder.is_dir():
+        return
+    if not (folder / EXPERIMENT).exists():
+        ours = {UNITS, PROBLEMS, RUNNING, ASIDE, LOCK, ".probe"}
+        others = {path.name for path in folder.iterdir()} - ours
+        if any(not (each.startswith(EXPERIMENT) and each.endswith(PART)) for each in others):
             raise ValueError(
-                f"out: {folder} holds the experiment {name!r}, not {experiment.name!r}; choose "
-                "another folder"
+                f"out: {folder} holds other files; an empty folder or a store is required"
             )
-    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ValueError(f"out: {folder} holds other files; an empty folder or a store is required")
+        return  # it is empty, or somebody began
+    plan = _plan(folder)
+    if plan["name"] != name:
+        raise ValueError(
+            f"out: {folder} holds the experiment {plan['name']!r}, not {name!r}; choose another "
+            "folder"
+        )
 
 
 def _shards(folder: Path, tell: Tell | None = None) -> dict[str, list[Shard]]:
@@ -329,7 +406,7 @@ def _shards(folder: Path, tell: Tell | None = None) -> dict[str, list[Shard]]:
     found: dict[str, list[Shard]] = {}
     for path in sorted((folder / UNITS).glob("*.safetensors")):
         try:
-            description = _description(path) if tell is None else read(path)[1]
+            description = _description(path) if tell is None else _checked(path)[0]["description"]
         except (ValueError, SafetensorError, KeyError, OSError) as error:
             if tell is None:
                 raise ValueError(f"store: {path} is damaged; run it again") from None
@@ -348,35 +425,121 @@ def claim(store: Store, unit: Unit) -> Iterator[Callable[[int], None] | None]:
     updates done, for whoever asks for the status.
     """
     path = store.folder / RUNNING / store.path(unit).stem
-    with open(path, "a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise ValueError(
+            f"path: {path} cannot be written: {error.strerror}; what is finished is kept"
+        ) from None
+    with open(handle, "r+") as file:
+        if lock(file) is False or not _is_at(file, path):
             yield None
             return
-        told = 0.0
+        told = -PATIENCE
 
         def move(updates: int) -> None:
             nonlocal told
             if time.monotonic() - told > PATIENCE:
                 told = time.monotonic()
-                os.pwrite(file.fileno(), f"{updates:20d} {unit.num_updates:20d}".encode(), 0)
+                with suppress(OSError):  # a full disk is found when there is something to keep
+                    os.pwrite(handle, f"{updates:20d} {unit.num_updates:20d}".encode(), 0)
 
-        yield move
-        path.unlink(missing_ok=True)
+        try:
+            move(0)
+            yield move
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _is_at(file: IO, path: Path) -> bool:
+    """Whether an open file is still the one with this name."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def running(folder: Path) -> list[tuple[str, int, int]]:
     """The units that are being computed: their names, updates done, and updates of all."""
     found = []
     for path in sorted((folder / RUNNING).glob("*")):
-        with open(path) as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
+        with suppress(FileNotFoundError), open(path) as file:  # it may have ended just now
+            if lock(file, shared=True) is False:
                 done, total = (int(word) for word in file.read().split() or ("0", "0"))
                 found.append((path.name, done, total))
     return found
+
+
+def complete(
+    store: Store, asked: Sequence[Unit], compute: Compute, progress: Progress | None = None
+) -> None:
+    """Computes what is missing of units, by whatever means, and keeps each once it is finished.
+
+    What another process computes is waited for, and computed here if that ends without it.
+
+    **Arguments:**
+
+    - `store`: The store; see [begin].
+    - `asked`: The units.
+    - `compute`: Computes those that are claimed.
+    - `progress`: Called with the updates done, also those of earlier times, and all updates.
+    """
+    for path in (store.folder / ASIDE).glob("*.json"):  # they are tried again
+        path.unlink(missing_ok=True)
+    total = sum(unit.num_updates for unit in asked)
+    pending = [gap for unit in asked if (gap := store.missing(unit)) is not None]
+    done = total - sum(unit.num_updates for unit in pending)
+    held: dict[Unit, ExitStack] = {}
+
+    def report(updates: int = 0) -> None:
+        if progress is not None:
+            progress(done + updates, total)
+
+    def move(note: Callable[[int], None], updates: int, _: int) -> None:
+        note(updates)
+        report(updates)
+
+    def claimed() -> Claims:
+        nonlocal done, pending
+        while pending:
+            waiting = []
+            for unit in pending:
+                with ExitStack() as stack:
+                    note = stack.enter_context(claim(store, unit))
+                    if note is not None and not store.find(unit):
+                        held[unit] = stack.pop_all()
+                        yield unit, partial(move, note)
+                    elif note is not None:
+                        done += unit.num_updates
+                        report()
+                    else:
+                        waiting.append(unit)
+            if len(waiting) == len(pending) and not held:
+                time.sleep(PATIENCE)
+            elif waiting:
+                yield None
+            pending = waiting
+
+    report()
+    try:
+        with closing(compute(claimed())) as results:
+            for unit, dataset in results:
+                if dataset is not None:
+                    store.keep(unit, dataset)
+                    done += unit.num_updates
+                held.pop(unit).close()
+                report()
+    finally:
+        for stack in held.values():
+            stack.close()
+
+
+def computed(
+    unit: Unit, num_threads: int | None = None, progress: Progress | None = None
+) -> "xarray.Dataset":
+    """The curves of a unit, and in the attribute `provenance` what computed them; see [compute]."""
+    dataset = compute(unit, num_threads, progress)
+    return dataset.assign_attrs(provenance=provenance(dataset.attrs["engine"]))
 
 
 def run(
@@ -400,41 +563,22 @@ def run(
     - `progress`: Called with the updates done, also those of earlier times, and all updates.
     - `tell`: Is told which files are damaged; by default a warning is.
     """
+
+    def in_turn(claims: Claims) -> Generator[tuple[Unit, "xarray.Dataset"], None, None]:
+        for each in claims:
+            if each is not None:
+                unit, move = each
+                yield unit, computed(unit, num_threads, move)
+
     store, asked = begin(experiment, folder, tell)
-    total = sum(unit.num_updates for unit in asked)
-    pending = [gap for unit in asked if (gap := store.missing(unit)) is not None]
-    done = total - sum(unit.num_updates for unit in pending)
-    if progress is not None:
-        progress(done, total)
-    while pending:
-        waiting = []
-        for unit in pending:
-            with claim(store, unit) as note:
-                if note is None:
-                    waiting.append(unit)
-                    continue
-                if store.path(unit).exists():  # another process was faster
-                    store.shards.setdefault(unit.address, []).append(
-                        _shard(store.path(unit), _description(store.path(unit)))
-                    )
-                else:
-
-                    def move(updates: int, _: int, done: int = done, note: Any = note) -> None:
-                        note(updates)
-                        if progress is not None:
-                            progress(done + updates, total)
-
-                    store.keep(unit, compute(unit, num_threads, move))
-                done += unit.num_updates
-                if progress is not None:
-                    progress(done, total)
-        if len(waiting) == len(pending):
-            time.sleep(PATIENCE)
-        pending = waiting
-    return _gathered(store)
+    complete(store, asked, in_turn, progress)
+    return gathered(store)
 
 
-def _gathered(store: Store) -> "xarray.Dataset":
+def gathered(store: Store) -> "xarray.Dataset":
+    """What a store has, in one dataset; see [load]."""
+    if not store.shards:
+        raise ValueError(f"store: {store.folder} has no finished unit yet")
     origins: dict[str, Any] = {}
 
     def parts(case: int, learner: str) -> Iterator["xarray.Dataset"]:
@@ -466,7 +610,7 @@ def load(folder: str | os.PathLike) -> "xarray.Dataset":
 
     - `folder`: The folder of a store.
     """
-    return _gathered(opened(folder))
+    return gathered(opened(folder))
 
 
 def opened(folder: str | os.PathLike) -> Store:
@@ -498,7 +642,6 @@ def status(folder: str | os.PathLike) -> dict[str, Any]:
     cells, done = (int(sum(of(each) for each in counts)) for of in (np.size, np.sum))
     addresses = {each for of in store.plan["addresses"] for each in of.values()}
     shards = [shard for address in addresses for shard in store.shards.get(address, [])]
-    aside = store.folder / ASIDE
     return {
         "name": store.plan["name"],
         "cells": cells,
@@ -507,5 +650,11 @@ def status(folder: str | os.PathLike) -> dict[str, Any]:
         "diverged": sum(shard.diverged for shard in shards),
         "units": len(shards),
         "running": running(store.folder),
-        "aside": [json.loads(path.read_text()) for path in sorted(aside.glob("*.json"))],
+        "aside": list(_records(store.folder / ASIDE)),
     }
+
+
+def _records(folder: Path) -> Iterator[dict[str, str]]:
+    for path in sorted(folder.glob("*.json")):
+        with suppress(FileNotFoundError):  # it may be tried again just now
+            yield json.loads(path.read_text())

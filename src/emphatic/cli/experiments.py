@@ -189,7 +189,7 @@ def sweep_command(arguments: list[str]) -> int:
     asked = {key: value for key, value in given.items() if value is not None}
     experiment = dataclasses.replace(read(path), **asked)
     folder = options.out or Path("results") / experiment.name
-    store.require(folder, experiment)
+    store.require(folder, experiment.name)
     _show.show_plan(experiment, estimate(units(experiment)), folder)
     if options.dry_run:
         return 0

@@ -1,0 +1,377 @@
+"""What a store and a cluster survive, and what they cost.
+
+    python benchmarks/faults.py [--quick]
+
+Processes are killed at random moments, workers die, disks are full: each time it is counted whether
+a finished unit was lost, rewritten or computed twice, and whether the dataset is the one of an
+undisturbed run. Then the store's own work is timed on many small cells. The exit status is 1 if a
+limit is missed. Disks that are full or read-only are small mounts, which only root can make.
+"""
+
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import xarray
+
+from emphatic import cluster, store
+from emphatic.experiment import compute, Experiment
+from emphatic.experiment_file import parse, read
+
+QUICK = "--quick" in sys.argv
+KILLS = 4 if QUICK else 20
+CASES = 5 if QUICK else 50
+
+SWEEP = """
+name = "sweep"
+steps = 4e5
+runs = 60
+records = 40
+measures = ["emphasis_error"]
+[problem]
+name = "baird"
+features = ["one-hot", "zero-hot", "aliased"]
+[learners]
+gem = "gem(step_size)"
+etd = "etd(followon(), step_size)"
+[grid]
+step_size = "0.1 * 2^[0:-63]"
+"""
+CELLS = f"""
+name = "cells"
+steps = 100
+runs = 100
+records = 10
+measures = ["rmsve"]
+[problem]
+name = "garnet"
+seed = {list(range(CASES))}
+[learners]
+td = "td(step_size)"
+gtd2 = "gtd2(step_size)"
+[grid]
+step_size = "0.1 * 2^[0:-9]"
+"""
+PROGRAM = """
+import sys
+from pathlib import Path
+from emphatic import store
+from emphatic.experiment_file import read
+store.run(read(sys.argv[1]), Path(sys.argv[2]), num_threads=1)
+"""
+
+
+def show(title: str, rows: list[dict[str, Any]]) -> None:
+    """A table in markdown."""
+    print(f"\n## {title}\n\n| {' | '.join(rows[0])} |\n|{'---|' * len(rows[0])}")
+    for row in rows:
+        print(f"| {' | '.join(str(value) for value in row.values())} |", flush=True)
+
+
+def shards(folder: Path) -> dict[str, tuple[int, int]]:
+    """The finished units of a store, each with what changes if it is written again."""
+    found = {path.name: path.stat() for path in (folder / "units").glob("*.safetensors")}
+    return {name: (stat.st_ino, stat.st_mtime_ns) for name, stat in found.items()}
+
+
+def same(one: xarray.Dataset, other: xarray.Dataset) -> bool:
+    """Whether two datasets agree in every bit, label and attribute, except for their origin."""
+    first, second = (each.assign_attrs(provenance="") for each in (one, other))
+    return first.identical(second)
+
+
+def started(file: Path, folder: Path) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(file), str(folder)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def failed(experiment: Experiment, folder: Path) -> str:
+    """The error that ends a run."""
+    try:
+        store.run(experiment, folder)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+# Processes and workers that are killed
+
+
+def killed(folder: Path, file: Path, expected: xarray.Dataset) -> dict[str, Any]:
+    """A sweep whose process is killed at random moments, each time begun again."""
+    chance, here, kills, rewritten, lost, identical = random.Random(0), folder / "0", 0, 0, 0, True
+    known: dict[str, tuple[int, int]] = {}
+    stopped_at, rounds, left_over = [], 1, 0
+    while True:
+        process = started(file, here)
+        if kills < KILLS:
+            moment = time.monotonic() + chance.uniform(0.0, 8.0)
+            while process.poll() is None and time.monotonic() < moment:
+                time.sleep(0.001)
+        if process.poll() is None and kills < KILLS:
+            process.kill()
+            kills += 1
+        _, errors = process.communicate()
+        found = shards(here) if here.exists() else {}
+        lost += len(set(known) - set(found))
+        rewritten += sum(known[name] != found[name] for name in set(known) & set(found))
+        known = found
+        left_over += len(list(here.glob("units/*.part"))) if here.exists() else 0
+        if process.returncode == -signal.SIGKILL:
+            stopped_at.append(len(found))
+            continue
+        assert process.returncode == 0, errors
+        identical &= same(store.load(here), expected)
+        if kills == KILLS:
+            break
+        here, known, rounds = folder / str(rounds), {}, rounds + 1
+    return {
+        "kills": kills,
+        "sweeps": rounds,
+        "units kept when killed": " ".join(map(str, stopped_at)),
+        "files cut off": left_over,
+        "lost": lost,
+        "rewritten": rewritten,
+        "identical": identical,
+        "met": identical and not lost and not rewritten,
+    }
+
+
+def together(folder: Path, file: Path, expected: xarray.Dataset) -> dict[str, Any]:
+    """Two processes that begin at once on one store: what each computed is in its files."""
+    seen: dict[str, tuple[int, int]] = {}
+    rewritten, processes = 0, [started(file, folder) for _ in range(2)]
+    while any(process.poll() is None for process in processes):
+        for name, stat in shards(folder).items() if folder.exists() else ():
+            rewritten += seen.setdefault(name, stat) != stat
+        time.sleep(0.01)
+    errors = [process.communicate()[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], errors
+    identical = same(store.load(folder), expected)
+    return {
+        "processes": 2,
+        "units": len(seen),
+        "rewritten": rewritten,
+        "identical": identical,
+        "met": identical and not rewritten and seen == shards(folder),
+    }
+
+
+def worker_killed(folder: Path, experiment: Experiment, expected: xarray.Dataset) -> dict[str, Any]:
+    """Two worker processes, of which one is killed when a third of the sweep is done."""
+    victims, seen, rewritten = [], {}, 0
+
+    def progress(done: int, total: int) -> None:
+        nonlocal rewritten
+        for name, stat in shards(folder).items():
+            rewritten += seen.setdefault(name, stat) != stat
+        if done > total / 3 and not victims:
+            victims.append(next(p for p in multiprocessing.active_children() if "Dask" in p.name))
+            victims[0].kill()
+
+    begun = time.perf_counter()
+    found = cluster.run(experiment, folder, "local", num_workers=2, progress=progress)
+    identical = same(found, expected)
+    return {
+        "workers": 2,
+        "killed": len(victims),
+        "units": len(seen),
+        "rewritten": rewritten,
+        "seconds": f"{time.perf_counter() - begun:.1f}",
+        "identical": identical,
+        "met": identical and not rewritten and len(victims) == 1,
+    }
+
+
+def always_kills(folder: Path, expected: xarray.Dataset) -> dict[str, Any]:
+    """A learner that ends every worker that makes it, beside one that does not."""
+    asked = parse(SWEEP)
+    harmless = asked.learners
+
+    def learners(problem: Any) -> dict[str, Any]:
+        makes: dict[str, Any] = dict(harmless(problem))
+
+        def deadly(step_size: Any) -> Any:
+            if multiprocessing.parent_process() is not None:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return makes["etd"](step_size=step_size)
+
+        return {"gem": makes["gem"], "etd": deadly}
+
+    cases = {"features": ("one-hot",)}
+    asked = replace(asked, learners=learners, cases=cases, num_runs=10)
+    told: list[str] = []
+    found = cluster.run(asked, folder, "local", num_workers=2, tell=told.append)
+    chosen = expected.sel(features=["one-hot"]).isel(run=slice(10)).sel(learner="gem")
+    rest = found.sel(learner="gem")["emphasis_error"].identical(chosen["emphasis_error"])
+    records = store.status(folder)["aside"]
+    return {
+        "set aside": "; ".join(record["unit"] for record in records),
+        "reason": "; ".join(record["reason"].split(",")[0] for record in records),
+        "the rest is identical": rest,
+        "met": rest and len(records) == len(told) == 1,
+    }
+
+
+# Disks
+
+
+@contextmanager
+def mounted(folder: Path, size: str) -> Iterator[str]:
+    """A small disk at a folder; why not, if there is none."""
+    folder.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)],
+        capture_output=True,
+        text=True,
+    )
+    try:
+        yield "" if done.returncode == 0 else f"skipped: {done.stderr.strip() or 'no mount'}"
+    finally:
+        if done.returncode == 0:
+            subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def disks(folder: Path, experiment: Experiment, expected: xarray.Dataset) -> list[dict[str, Any]]:
+    """A disk that is full in the middle of a sweep, and one that turns read-only."""
+    found = []
+    for fault in ("full", "read-only"):
+        with mounted(folder / fault, "64m") as reason:
+            if reason:
+                found.append({"disk": fault, "error": reason, "intact": "", "met": True})
+                continue
+            found.append({"disk": fault, **_fault(fault, folder / fault, experiment, expected)})
+    return found
+
+
+def _fault(
+    fault: str, disk: Path, experiment: Experiment, expected: xarray.Dataset
+) -> dict[str, Any]:
+    filler, here = disk / "filler", disk / "store"
+    opened, asked = store.begin(experiment, here)
+    opened.keep(asked[0], compute(asked[0]))
+    if fault == "full":
+        room = os.statvfs(disk)
+        with open(filler, "wb") as file:  # what is left holds a few units
+            file.write(bytes(room.f_bavail * room.f_frsize - 2 * _size(here)))
+    else:
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    before = shards(here)
+    error = failed(experiment, here)
+    kept = shards(here)
+    intact = before.items() <= kept.items() and not list(here.glob("units/*.part"))
+    intact &= store.status(here)["left"] > 0
+    if fault == "full":
+        filler.unlink()
+    else:
+        subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
+    identical = same(store.run(experiment, here), expected) and kept.items() <= shards(here).items()
+    clear = "\n" not in error and "cannot be written" in error
+    return {
+        "error": error.replace(str(here), "STORE"),
+        "units kept": len(kept),
+        "intact": intact,
+        "identical once there is room": identical,
+        "met": clear and intact and identical,
+    }
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in (folder / "units").iterdir())
+
+
+# What the store costs
+
+
+def cells(folder: Path) -> tuple[list[dict[str, Any]], dict[str, bool]]:
+    """The store's own work on many small cells: the engine's results are there beforehand."""
+    experiment = parse(CELLS)
+    seconds = {"experiment": time.perf_counter()}
+    opened, asked = store.begin(experiment, folder)
+    seconds["begin"] = time.perf_counter()
+    ready = {name: compute(unit) for name, unit in {u.learner: u for u in asked}.items()}
+    seconds["engine"] = time.perf_counter()
+
+    def instantly(claims: store.Claims) -> Any:
+        for each in claims:
+            if each is not None:
+                unit, _ = each
+                yield unit, ready[unit.learner].assign_coords(run=list(unit.runs))
+
+    store.complete(opened, asked, instantly)
+    seconds["keep"] = time.perf_counter()
+    store.begin(experiment, folder)
+    seconds["resume"] = time.perf_counter()
+    store.status(folder)
+    seconds["status"] = time.perf_counter()
+    dataset = store.load(folder)
+    seconds["load"] = time.perf_counter()
+    times = list(seconds.values())
+    took = dict(zip(list(seconds)[1:], (b - a for a, b in pairwise(times)), strict=True))
+    number = len(shards(folder))
+    overhead = 1e3 * (took["begin"] + took["keep"]) / number
+    row = {
+        "cells": dataset["rmsve"].isel(time=-1).size,
+        "shards": number,
+        "begin, s": f"{took['begin']:.2f}",
+        "claim, write, index: ms per unit": f"{1e3 * took['keep'] / number:.2f}",
+        "all overhead: ms per unit": f"{overhead:.2f}",
+        "begin again, every byte checked, s": f"{took['resume']:.2f}",
+        "status, s": f"{took['status']:.2f}",
+        "open the dataset, s": f"{took['load']:.2f}",
+    }
+    limits = {"overhead per unit is under 20 ms": overhead < 20.0}
+    limits["the dataset opens in under 10 s"] = took["load"] < 10.0
+    return [row], limits
+
+
+def main() -> int:
+    warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        file = folder / "sweep.toml"
+        file.write_text(SWEEP)
+        timed, limits = cells(folder / "cells")
+        show("Many small cells", timed)
+        experiment = read(file)
+        begun = time.perf_counter()
+        expected = store.run(experiment, folder / "expected", num_threads=1)
+        seconds = time.perf_counter() - begun
+        number = len(shards(folder / "expected"))
+        print(f"\nThe sweep that is disturbed below has {number} units and takes {seconds:.1f} s.")
+        (folder / "killed").mkdir()
+        (folder / "disks").mkdir()
+        tables = {
+            "SIGKILL at random moments": [killed(folder / "killed", file, expected)],
+            "Two processes on one store": [together(folder / "together", file, expected)],
+            "A worker that is killed": [worker_killed(folder / "worker", experiment, expected)],
+            "A unit that always kills its worker": [always_kills(folder / "always", expected)],
+            "Disks": disks(folder / "disks", experiment, expected),
+        }
+    for title, rows in tables.items():
+        limits[title] = all(row["met"] for row in rows)
+        show(title, [{k: v for k, v in row.items() if k != "met"} for row in rows])
+    print("\n## Limits\n")
+    for title, met in limits.items():
+        print(f"- {'met' if met else 'MISSED'}: {title}")
+    return 0 if all(limits.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

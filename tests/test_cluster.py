@@ -1,0 +1,328 @@
+"""A cluster gives the bits of one process, whatever becomes of its workers."""
+
+import json
+import logging
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import xarray
+from xarray.testing import assert_identical
+
+from emphatic import cluster, learners, problems, store
+from emphatic.experiment import Experiment
+
+distributed = pytest.importorskip("distributed")
+
+
+def experiment(make=None, **changes) -> Experiment:
+    """Two learners with three units each; `make` takes the place of the first."""
+
+    def of(problem):
+        return {"gem": make or learners.gem, "td": learners.td}
+
+    settings = {"num_steps": 300, "num_runs": 25, "record_every": 100, **changes}
+    return Experiment(
+        "small",
+        problems.baird,
+        {"features": ("one-hot",)},
+        of,
+        ("emphasis_error",),
+        grid={"step_size": [0.1, 0.2]},
+        definitions={"gem": "gem(step_size)", "td": "td(step_size)"},
+        **settings,
+    )
+
+
+def quiet(text: str) -> None:
+    raise AssertionError(text)
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory) -> xarray.Dataset:
+    """What one process computes."""
+    return store.run(experiment(), tmp_path_factory.mktemp("expected") / "store")
+
+
+@pytest.fixture(scope="module")
+def scheduler():
+    """A scheduler's address, with one worker of two threads."""
+    with distributed.LocalCluster(
+        n_workers=1,
+        threads_per_worker=2,
+        memory_limit=None,
+        dashboard_address="127.0.0.1:0",
+        silence_logs=logging.CRITICAL,
+    ) as started:
+        yield started.scheduler_address
+
+
+def processes() -> list:
+    return [each for each in multiprocessing.active_children() if "Dask" in each.name]
+
+
+# The same results
+
+
+def test_a_worker_that_is_killed_changes_nothing(tmp_path, expected):
+    """Two workers, one killed when the first unit is kept: every unit is there once."""
+    killed, calls, written = [], [], {}
+
+    def progress(done, total):
+        calls.append((done, total))
+        for path in (tmp_path / "store" / "units").glob("*.safetensors"):
+            assert written.setdefault(path, path.stat().st_ino) == path.stat().st_ino
+        if done and not killed:
+            killed.append(processes()[0].pid)
+            os.kill(killed[0], signal.SIGKILL)
+
+    before, levels = dict(os.environ), logging.getLogger("distributed").level
+    found = cluster.run(
+        experiment(), tmp_path / "store", "local", num_workers=2, progress=progress, tell=quiet
+    )
+    assert killed
+    assert_identical(found, expected)
+    assert len(written) == 6
+    assert calls == sorted(calls)
+    assert calls[-1] == (found.sizes["run"] * 300 * 4,) * 2
+    assert store.status(tmp_path / "store")["left"] == 0
+    assert list((tmp_path / "store" / "running").iterdir()) == []
+    assert processes() == []
+    assert dict(os.environ) == before
+    assert logging.getLogger("distributed").level == levels
+
+
+def test_a_scheduler_at_an_address_computes_what_is_missing(tmp_path, expected, scheduler):
+    folder = tmp_path / "store"
+    begun, asked = store.begin(experiment(), folder)
+    begun.keep(asked[2], store.computed(asked[2]))
+    first = begun.path(asked[2]).stat()
+    calls = []
+    found = cluster.run(experiment(), folder, scheduler, progress=lambda *call: calls.append(call))
+    assert_identical(found, expected)
+    assert begun.path(asked[2]).stat() == first
+    assert calls[0] == (asked[2].num_updates, calls[0][1])
+    assert_identical(cluster.run(experiment(), folder, scheduler), expected)  # nothing is left
+
+
+def test_a_unit_that_another_process_has_is_waited_for(tmp_path, expected, scheduler):
+    folder = tmp_path / "store"
+    begun, asked = store.begin(experiment(), folder)
+    other = store.claim(begun, asked[0])
+    assert other.__enter__() is not None
+    seen = []
+
+    def progress(done, total):
+        seen.append(done)
+        if done == total - asked[0].num_updates and not begun.path(asked[0]).exists():
+            begun.keep(asked[0], store.computed(asked[0]))
+            other.__exit__(None, None, None)
+
+    assert_identical(cluster.run(experiment(), folder, scheduler, progress=progress), expected)
+    assert seen[-1] == sum(unit.num_updates for unit in asked)
+
+
+# What goes wrong
+
+
+def deadly(flag: str):
+    """GEM, unless it is made in another process while a file is there: then that is killed."""
+
+    def gem(step_size):
+        if os.path.exists(flag) and multiprocessing.parent_process() is not None:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return learners.gem(step_size)
+
+    return gem
+
+
+def test_a_unit_that_always_kills_its_worker_is_set_aside_and_the_rest_completes(
+    tmp_path, expected, monkeypatch
+):
+    monkeypatch.setattr(cluster, "DEATHS", 0)
+    flag, folder, told = tmp_path / "flag", tmp_path / "store", []
+    flag.touch()
+    asked = experiment(deadly(str(flag)), num_runs=10)
+    found = cluster.run(asked, folder, "local", num_workers=1, tell=told.append)
+    title = "gem, features=one-hot, runs 0 to 9"
+    assert len(told) == 1
+    assert told[0].startswith(f"{title} is set aside: its workers died")
+    assert "run the same again" in told[0]
+    (path,) = (folder / "aside").iterdir()
+    record = json.loads(path.read_text())
+    assert record["unit"] == title
+    assert "died" in record["reason"]
+    assert store.status(folder)["aside"] == [record]
+    assert found.attrs["interrupted"] == 1
+    assert np.isnan(found["emphasis_error"].sel(learner="gem")).all()
+    ten = expected.isel(run=slice(10))["emphasis_error"]
+    assert_identical(found["emphasis_error"].sel(learner="td"), ten.sel(learner="td"))
+    flag.unlink()
+    again = store.run(asked, folder)
+    assert_identical(again["emphasis_error"], ten)
+    assert store.status(folder)["aside"] == []
+
+
+def failing(step_size):
+    if multiprocessing.parent_process() is not None:
+        raise KeyError("no such thing")
+    return learners.gem(step_size)
+
+
+def test_an_error_in_a_unit_names_it_and_what_is_finished_is_kept(tmp_path, scheduler):
+    def make(step_size):
+        return failing(step_size)
+
+    with pytest.raises(RuntimeError, match=r"^gem, features=one-hot, runs 0 to 9: KeyError.*no su"):
+        cluster.run(experiment(make, num_runs=10, num_steps=301), tmp_path / "store", scheduler)
+    assert list((tmp_path / "store" / "running").iterdir()) == []
+    assert store.status(tmp_path / "store")["running"] == []
+
+
+def test_workers_with_other_versions_are_refused(tmp_path, scheduler, monkeypatch):
+    ours = {**store.versions(), "jax": "0.0.1"}
+    monkeypatch.setattr(cluster, "versions", lambda: ours)
+    with pytest.raises(ValueError, match=r"a worker has jax .* and not 0\.0\.1"):
+        cluster.run(experiment(), tmp_path / "store", scheduler)
+
+
+def test_ctrl_c_keeps_what_is_finished_and_frees_the_workers(tmp_path, scheduler):
+    """Units that would take minutes end at once when nobody waits for them."""
+    folder = tmp_path / "store"
+    cluster.run(experiment(num_runs=10), folder, scheduler)
+    with distributed.Client(scheduler, set_as_default=False) as client:
+
+        def interrupt():
+            while not any(client.processing().values()):
+                time.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        endless = experiment(num_runs=10, num_steps=10**9, record_every=10**8)
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                cluster.run(endless, folder, scheduler)
+        while any(client.processing().values()):
+            time.sleep(0.01)
+    assert len(list((folder / "units").glob("*.safetensors"))) == 2
+    assert list((folder / "running").iterdir()) == []
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from emphatic import cluster
+from emphatic.experiment_file import parse
+
+TEXT = '''
+steps = 1e9
+records = 10
+runs = 10
+measures = ["emphasis_error"]
+[problem]
+name = "baird"
+features = "one-hot"
+[learners]
+gem = "gem(step_size)"
+[grid]
+step_size = [0.1]
+'''
+
+if __name__ == "__main__":
+    cluster.run(parse(TEXT), Path(sys.argv[1]), "local", num_workers=1)
+"""
+
+
+def test_ctrl_c_in_a_terminal_ends_everything_without_the_noise_of_workers(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    command = [sys.executable, str(tmp_path / "script.py"), str(tmp_path / "store")]
+    running = tmp_path / "store" / "running"
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stderr is not None
+        while not (running.exists() and list(running.iterdir())):
+            assert process.poll() is None
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers as well
+        errors = process.stderr.read()  # its end is that of all processes
+    assert process.returncode == -signal.SIGINT
+    assert errors.rstrip().endswith("KeyboardInterrupt")
+    assert errors.count("Traceback") == 1
+    assert "Nanny" not in errors
+    assert list(running.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("address", "workers", "message"),
+    [
+        ("locl", None, "cluster: unknown name 'locl'; did you mean 'local'"),
+        ("10.0.0.1", None, "cluster: unknown name '10.0.0.1'"),
+        ("tcp://127.0.0.1:1", None, "cluster: no scheduler answers at tcp://127.0.0.1:1"),
+        ("tcp://127.0.0.1:1", 2, "num_workers: tcp://127.0.0.1:1 has its own"),
+        ("local", 0, "num_workers: got 0; at least 1"),
+        ("slurm", None, "cluster: there is no sbatch here"),
+    ],
+)
+def test_what_cannot_be_a_cluster_is_one_clear_error(
+    tmp_path, monkeypatch, address, workers, message
+):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(cluster, "REACH", 0.2)
+    with pytest.raises(ValueError, match=message):
+        cluster.run(experiment(), tmp_path / "store", address, num_workers=workers)
+
+
+def test_without_dask_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ValueError, match=r"Dask is not installed; run pip install 'emphatic\[clu"):
+        cluster.run(experiment(), tmp_path / "store", "local")
+    assert not (tmp_path / "store").exists()
+
+
+# SLURM: two commands stand for it, which start and end jobs on this machine
+
+SBATCH = """#!/bin/sh
+cp "$1" "$JOBS/job"
+setsid sh "$JOBS/job" > "$JOBS/out" 2>&1 < /dev/null &
+echo $! >> "$JOBS/pids"
+echo "Submitted batch job $!"
+"""
+SCANCEL = """#!/bin/sh
+kill -- "-$1"
+"""
+
+
+def test_slurm_jobs_compute_the_same_and_one_that_ends_is_replaced(tmp_path, expected, monkeypatch):
+    from dask import config
+
+    for name, text in (("sbatch", SBATCH), ("scancel", SCANCEL)):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("JOBS", str(tmp_path))
+    with pytest.raises(ValueError, match=r"jobqueue\.slurm\.cores is not set"):
+        cluster.run(experiment(), tmp_path / "store", "slurm")
+    job = {"cores": 1, "memory": "1GB", "interface": "lo", "local-directory": str(tmp_path)}
+    settings = {f"jobqueue.slurm.{key}": value for key, value in job.items()}
+    settings["distributed.deploy.lost-worker-timeout"] = "10 ms"
+
+    def jobs() -> list[int]:
+        return [int(word) for word in (tmp_path / "pids").read_text().split()]
+
+    def progress(done, total):
+        if done and len(jobs()) == 1:
+            os.killpg(jobs()[0], signal.SIGKILL)
+
+    with config.set(settings):
+        found = cluster.run(
+            experiment(), tmp_path / "store", "slurm", num_workers=1, progress=progress, tell=quiet
+        )
+    assert_identical(found, expected)
+    assert len(jobs()) == 2
