@@ -44,6 +44,13 @@ log = logging.getLogger("emphatic")
 
 # Public names. The interface is what these modules define, or import `as` the same name.
 
+DETAILED = (
+    "emphatic.deep.",
+    "emphatic.ex",
+    "emphatic.store",
+    "emphatic.cluster",
+    "emphatic.agents.",
+)
 MODULES = [
     "emphatic",
     "emphatic.oracle",
@@ -57,6 +64,11 @@ MODULES = [
     "emphatic.certify",
     "emphatic.engine",
     "emphatic.experiment",
+    "emphatic.experiment_file",
+    "emphatic.expressions",
+    "emphatic.comparison",
+    "emphatic.store",
+    "emphatic.agents.paths",
     "emphatic.statistics",
     "emphatic.figures",
     "emphatic.report",
@@ -152,7 +164,7 @@ def public_names() -> dict[str, Public]:
                 found[short] = Public(full, value, value.__doc__ or "")
             elif not hidden:
                 words = constant_docstring(module, name)
-                if words or not module_name.startswith("emphatic.deep."):  # there, a detail
+                if words or not module_name.startswith(DETAILED):  # there, a detail
                     found[short] = Public(full, value, words)
     return found
 

@@ -340,7 +340,7 @@ def show_plan(experiment: Experiment, expected: Estimate, folder: Path) -> None:
     )
     minutes, seconds = divmod(round(expected.seconds), 60)
     about = f"{minutes} min {seconds} s" if minutes else f"{max(1, seconds)} s"
-    out.print(f"expected: {about} on this machine, {_bytes(expected.num_bytes)} in {folder}")
+    out.print(f"expected: {about} on this machine, {_bytes(float(expected.num_bytes))} in {folder}")
 
 
 def _bytes(count: float) -> str:

@@ -29,6 +29,7 @@ OPERATORS: dict[type, Callable] = {
 LEARNERS: dict[str, Callable] = {
     name: each for name, each in vars(learners).items() if inspect.isfunction(each)
 }
+# Functions whose first argument is the problem, which is not written.
 OF_A_PROBLEM: dict[str, Callable] = {
     "actor_critic": actor_critic,
     "exact_action_values": exact_action_values,
@@ -36,20 +37,19 @@ OF_A_PROBLEM: dict[str, Callable] = {
     "linear": linear,
     "tabular": tabular,
 }
-"""Functions whose first argument is the problem, which is not written."""
 FUNCTIONS: dict[str, Callable] = {
     **LEARNERS,
     "Konda": Konda,
     "over_states": over_states,
     "polynomial": schedules.polynomial,
 }
+# What a name stands for that is no axis of the grid.
 QUANTITIES: dict[str, Callable[[Problem], Any]] = {
     "emphasis": oracle.emphasis,
     "gamma": lambda problem: problem.mdp.discount,
     "undamped": lambda problem: undamped,
     "values": oracle.values,
 }
-"""What a name stands for that is no axis of the grid."""
 
 
 def _parsed(text: str) -> ast.expr:

@@ -1,0 +1,341 @@
+"""Sweeps from the command line: planned, run, resumed, looked at, compared, told as a page."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+from emphatic import cli, comparison, experiment_file, learners, problems, statistics, store
+from emphatic.engine import run as engine_run
+
+TEXT = """\
+# Two critics of values on two problems.
+steps = 2e3
+runs = 4
+measures = ["rmsve"]
+record_every = 500
+
+[problems.boyan]
+[problems.baird]
+features = "aliased"
+
+[learners]
+td = "td(step_size)"
+gem-etd = "etd(gem(0.01, ridge), step_size)"
+
+[grid]
+step_size = [0.001, 0.1, 1e9]
+ridge = [0.0, 0.1]
+
+[selection]
+runs = 2
+"""
+
+
+def run(capsys, *arguments: str) -> tuple[int, str, str]:
+    status = cli.main(arguments)
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    """A file and the folder of its results, as the command line leaves it."""
+    folder = tmp_path_factory.mktemp("sweep")
+    (folder / "critics.toml").write_text(TEXT)
+    assert cli.main(["sweep", str(folder / "critics.toml"), "--out", str(folder / "out")]) == 0
+    return folder / "critics.toml", folder / "out"
+
+
+def test_a_sweep_is_planned_before_it_runs(capsys, tmp_path):
+    path = tmp_path / "critics.toml"
+    path.write_text(TEXT)
+    status, out, err = run(capsys, "sweep", str(path), "--dry-run", "--out", str(tmp_path / "out"))
+    words = " ".join(out.split())
+    assert (status, err) == (0, "")
+    assert "critics: 2 problem x 2 learner x 3 step_size x 2 ridge x 6 run" in words
+    cells = 2 * (3 + 6) * 6
+    assert f"{cells} cells of 2,000 steps in 4 units: {cells * 2000:.3g} updates" in words
+    assert re.search(r"expected: \d+ s on this machine, [\d.]+ kB", words)
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_swept_is_what_the_engine_gives(swept):
+    found = store.load(swept[1])
+    direct = engine_run(
+        problems.boyan(),
+        {"td": learners.td},
+        {"step_size": [0.001, 0.1, 1e9]},
+        num_steps=2000,
+        seeds=6,
+        record_every=500,
+        measures=["rmsve"],
+    ).squeeze("learner")
+    here = found["rmsve"].sel(problem="boyan", learner="td")
+    for ridge in (0.0, 0.1):  # an axis that TD does not take
+        np.testing.assert_array_equal(here.sel(ridge=ridge), direct["rmsve"].astype(np.float32))
+    assert found["diverged"].sel(step_size=1e9).isel(time=-1).all()
+
+
+def test_a_sweep_goes_on_with_what_is_missing(swept, capsys, tmp_path):
+    """Two axes, a lost unit, more runs, another learner: nothing that is there is written again."""
+    path, folder = tmp_path / "critics.toml", tmp_path / "out"
+    shutil.copytree(swept[1], folder)
+    units = sorted((folder / "units").iterdir())
+    units[0].unlink()
+    written = {each.name: each.stat().st_mtime_ns for each in units[1:]}
+    path.write_text(TEXT)
+    status, out, _ = run(capsys, "status", str(folder))
+    assert status == 1
+    assert re.search(r"\d+ of 108 cells done in 3 units", out)
+    assert run(capsys, "sweep", str(path), "--out", str(folder))[0] == 0
+    assert run(capsys, "status", str(folder))[0] == 0
+    again = store.load(folder)
+    np.testing.assert_array_equal(again["rmsve"], store.load(swept[1])["rmsve"])
+    more = TEXT.replace("runs = 4", "runs = 5").replace("[grid]", 'tdc = "tdc(0.01)"\n[grid]')
+    path.write_text(more)
+    assert run(capsys, "sweep", str(path), "--out", str(folder))[0] == 0
+    found = store.load(folder)
+    assert found.attrs["interrupted"] == 0
+    same = found["rmsve"].sel(learner=["td", "gem-etd"], run=range(6))
+    np.testing.assert_array_equal(same, again["rmsve"])
+    assert len(list((folder / "units").iterdir())) == 4 + 4 + 2
+    for each in (folder / "units").iterdir():
+        assert written.get(each.name, each.stat().st_mtime_ns) == each.stat().st_mtime_ns
+    description = store.status(folder)
+    assert (description["left"], description["cells"]) == (0, 2 * (3 + 6 + 1) * 7)
+
+
+def test_the_status_is_told_to_people_and_to_programs(swept, capsys):
+    status, out, _ = run(capsys, "status", str(swept[1]))
+    assert status == 0
+    assert "108 of 108 cells done in 4 units, 36 of them diverged" in " ".join(out.split())
+    status, out, _ = run(capsys, "status", str(swept[1]), "--json")
+    assert (status, json.loads(out)["diverged"]) == (0, 36)
+
+
+def test_quick_options_and_numbers_in_place_of_the_files(capsys, tmp_path, swept):
+    arguments = ["sweep", str(swept[0]), "--quick", "--out", str(tmp_path / "quick")]
+    assert run(capsys, *arguments)[0] == 0
+    found = store.load(tmp_path / "quick")
+    assert (found.sizes["run"], int(found["time"][-1])) == (2, 1000)
+    other = ["--runs", "1", "--steps", "700", "--seed", "3", "--out", str(tmp_path / "other")]
+    assert run(capsys, "sweep", str(swept[0]), *other)[0] == 0
+    found = store.load(tmp_path / "other")
+    assert (found.sizes["run"], int(found["time"][-1]), found.attrs["seed"]) == (1, 700, 3)
+
+
+def test_a_sweep_is_told_as_a_page(swept, capsys, tmp_path):
+    page = tmp_path / "page.html"
+    status, out, _ = run(capsys, "report", str(swept[1]), "--out", str(page))
+    assert (status, out) == (0, f"the report is {page}\n")
+    html = page.read_text()
+    assert "Two critics of values on two problems." in html
+    assert "emphatic sweep critics.toml" in html
+    found = store.load(swept[1]).isel(run=slice(2, None)).sel(problem="boyan", learner="gem-etd")
+    best = store.load(swept[1]).isel(run=slice(2)).sel(problem="boyan", learner="gem-etd")
+    means = statistics.area(best, "rmsve").mean("run")
+    place = means.stack(point=("step_size", "ridge")).idxmin("point").item()
+    point = dict(zip(("step_size", "ridge"), place, strict=True))
+    chosen = statistics.area(found.sel(point), "rmsve").mean()
+    assert f"{float(chosen):.4g}" in html  # what independent runs say of what others chose
+
+
+AGENTS = """\
+steps = 400
+runs = 2
+measures = ["objective"]
+problem = "counterexample"
+[learners]
+cof-pac = 'actor_critic(tabular(), gem(0.1, 1e-3), gq2(0.1, 1e-3), beta)'
+[grid]
+beta = [0.001, 0.1]
+"""
+
+
+def test_agents_are_chosen_by_how_far_they_are_below_the_best(capsys, tmp_path):
+    (tmp_path / "agents.toml").write_text(AGENTS)
+    assert (
+        run(capsys, "sweep", str(tmp_path / "agents.toml"), "--out", str(tmp_path / "out"))[0] == 0
+    )
+    from emphatic import report
+
+    (dataset,) = (section := report.from_folder(tmp_path / "out")).datasets
+    assert list(section.measures) == ["below_best"]
+    below = dataset["objective"].max() - dataset["objective"]
+    np.testing.assert_array_equal(dataset["below_best"], below)
+    assert "below best" in report.page([section])
+
+
+# Bad input: one line, and nothing is touched
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("runs = 4", "rnus = 4"), "line 3, rnus: key: unknown name 'rnus'; did you mean 'runs'"),
+        (("td(step_size)", "dt(step_size)"), "line 12, learners.td: function: unknown name 'dt'"),
+        (("[0.001, 0.1, 1e9]", "[]"), "line 16, grid.step_size: it is empty"),
+        (("[0.0, 0.1]", "[0.1, 0.1]"), "grid: ridge is"),
+        (("record_every = 500", "record_every = 0"), "record_every: got 0"),
+        (("td(step_size)", "followon()"), "measures: 'rmsve' needs a prediction that is linear"),
+    ],
+)
+def test_a_slip_in_a_file_is_one_line(capsys, tmp_path, change, message):
+    assert change[0] in TEXT
+    (tmp_path / "bad.toml").write_text(TEXT.replace(*change))
+    status, out, err = run(
+        capsys, "sweep", str(tmp_path / "bad.toml"), "--out", str(tmp_path / "o")
+    )
+    assert (status, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["sweep"], "file: not given"),
+        (["sweep", "none.toml"], "file: none.toml cannot be read"),
+        (["status"], "folder: not given"),
+        (["status", "nowhere"], "store: nowhere has no experiment.json"),
+        (["report"], "folder: not given"),
+        (["report", "nowhere"], "folder: nowhere/summary.json cannot be read"),
+        (["compare", "baird", "--learners", "td(0.1)"], "learners: got 1; two or more"),
+        (["compare", "baird", "--learners", "td(1)", "td(1)"], "two or more different ones"),
+        (["compare", "baird", "--learners", "td(1)", "dt(2)"], "unknown name 'dt'"),
+        (["compare", "baird", "--learners", "td(1)", "td(2)", "--measure", "rmse"], "unknown name"),
+        (["completion", "csh"], "shell: unknown name 'csh'"),
+        (["completion"], "shell: unknown name"),
+    ],
+)
+def test_bad_words_are_one_line(capsys, monkeypatch, tmp_path, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    status, out, err = run(capsys, *arguments)
+    assert (status, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_of_another_experiment_is_left_alone(swept, capsys, tmp_path):
+    (tmp_path / "other.toml").write_text('name = "other"\n' + TEXT)
+    folder = tmp_path / "out"
+    shutil.copytree(swept[1], folder)
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    status, _, err = run(capsys, "sweep", str(tmp_path / "other.toml"), "--out", str(folder))
+    assert status == 2
+    assert "holds the experiment 'critics', not 'other'" in err
+    plan = json.loads((folder / "experiment.json").read_text())
+    assert before == {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    (folder / "experiment.json").write_text(json.dumps({**plan, "format": 99}))
+    status, _, err = run(capsys, "sweep", str(swept[0]), "--out", str(folder))
+    assert status == 2
+    assert "has the format 99, of a newer version" in err
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.tex").touch()
+    status, _, err = run(capsys, "sweep", str(swept[0]), "--out", str(tmp_path / "full"))
+    assert status == 2
+    assert "holds other files" in err
+
+
+# Compare
+
+
+def test_compare_puts_the_best_first_and_says_how_sure_that_is(capsys):
+    words = ["--learners", "gtd2(0.001)", "td(0.1)", "td(1e9)", "--steps", "4000", "--runs", "6"]
+    status, out, err = run(capsys, "compare", "boyan", *words, "--json")
+    assert status == 0
+    assert "Traceback" not in err
+    found = json.loads(out)
+    assert [row["learner"] for row in found["rows"]] == ["td(0.1)", "gtd2(0.001)", "td(1e9)"]
+    direct = engine_run(
+        problems.boyan(),
+        {"td": learners.td(0.1)},
+        num_steps=4000,
+        seeds=6,
+        record_every=40,
+        measures=["rmsve"],
+    )["rmsve"].squeeze()
+    np.testing.assert_allclose(found["rows"][0]["final"], direct[:, -1].mean(), rtol=1e-5)
+    np.testing.assert_allclose(found["rows"][0]["area"], direct.mean(), rtol=1e-5)
+    assert found["rows"][0]["low"] < found["rows"][0]["final"] < found["rows"][0]["high"]
+    assert [row["diverged_runs"] for row in found["rows"]] == [0, 0, 6]
+    assert found["rows"][2]["final"] == "inf"
+    assert (found["pairs"][0]["wins"], found["pairs"][0]["runs"]) == (6, 6)
+    assert found["pairs"][0]["difference"] < 0
+    status, out, _ = run(capsys, "compare", "boyan", *words)
+    lines = " ".join(out.split())
+    assert "td(0.1) against gtd2(0.001)" in lines
+    assert "smaller in 6 of 6 runs, p = 0.016" in lines
+
+
+def test_compare_from_python_has_a_seed():
+    one, same, other = (
+        comparison.compare(
+            problems.boyan(), ["td(0.1)", "td(0.2)"], num_steps=500, num_runs=2, seed=seed
+        )
+        for seed in (0, 0, 1)
+    )
+    assert one == same
+    assert one["rows"][0]["final"] != other["rows"][0]["final"]
+
+
+# Comfort
+
+
+def test_the_example_has_at_most_25_lines_and_can_be_planned():
+    from pathlib import Path
+
+    path = Path(__file__).parent.parent / "examples" / "critics.toml"
+    assert len(path.read_text().splitlines()) <= 25
+    found = experiment_file.read(path)
+    assert len(found.definitions) == 4
+    assert len({label.split()[0] for label in found.cases["problem"]}) == 3
+
+
+def test_bash_completes_commands_problems_and_options(capsys):
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.fail("bash is required")
+    _, script, _ = run(capsys, "completion", "bash")
+
+    def completed(*words: str) -> list[str]:
+        line = " ".join(f"'{word}'" for word in ("emphatic", *words))
+        asked = f"COMP_WORDS=({line}); COMP_CWORD={len(words)}; _emphatic; echo ${{COMPREPLY[@]}}"
+        found = subprocess.run(
+            [bash, "-c", script + asked], capture_output=True, text=True, env={**os.environ}
+        )
+        assert found.returncode == 0, found.stderr
+        return found.stdout.split()
+
+    assert completed("sw") == ["sweep"]
+    assert set(completed("re")) == {"reproduce", "report"}
+    assert completed("solve", "bai") == ["baird"]
+    assert completed("reproduce", "em") == ["emphasis"]
+    assert completed("sweep", "x.toml", "--dry") == ["--dry-run"]
+    assert "--features" in completed("compare", "baird", "--fea")
+    assert run(capsys, "completion", "zsh")[1].endswith(script)
+    fish = run(capsys, "completion", "fish")[1]
+    for name in cli.COMMANDS:
+        assert f"__fish_seen_subcommand_from {name}'" in fish
+        assert re.search(rf"^ +{name}\) words=", script, flags=re.M)
+
+
+@pytest.mark.parametrize("command", ["compare", "sweep", "status", "report"])
+def test_help_is_there_and_the_overview_has_examples_and_statuses(command, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main([command, "--help"])
+    assert stop.value.code == 0
+    assert len(capsys.readouterr().out) > 100
+    assert f"emphatic {command}" in cli.HELP
+    assert "exit status" in cli.HELP
+
+
+def test_completion_says_how_to_use_it(capsys):
+    assert 'eval "$(emphatic completion bash)"' in run(capsys, "completion", "--help")[1]
