@@ -9,13 +9,7 @@ BIN := .venv/bin
 test: lint types docs unit examples
 
 reproduce: .venv/runtime
-	@for features in original one-hot zero-hot aliased; do for solid in 0.05 0.1 0.3; do \
-		$(BIN)/emphatic solve baird --features $$features --solid $$solid || exit 1; \
-	done; done
-	$(BIN)/emphatic reproduce emphasis --out results
-	$(BIN)/emphatic reproduce evaluation --out results
-	$(BIN)/emphatic reproduce convergence --out results
-	$(BIN)/emphatic reproduce control --out results
+	$(BIN)/emphatic reproduce all --out results
 
 lint: .venv/development
 	$(BIN)/ruff check .
