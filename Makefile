@@ -40,6 +40,7 @@ benchmark: .venv/development
 	$(BIN)/python benchmarks/oracle.py
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/agents.py
+	$(BIN)/python benchmarks/faults.py
 
 format: .venv/development
 	$(BIN)/ruff check --fix .

@@ -57,6 +57,7 @@ MODULES = [
     "emphatic.certify",
     "emphatic.engine",
     "emphatic.experiment",
+    "emphatic.cluster",
     "emphatic.statistics",
     "emphatic.figures",
     "emphatic.deep.environment",
