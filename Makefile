@@ -35,6 +35,7 @@ benchmark: .venv/benchmark
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/agents.py
 	$(BIN)/python benchmarks/deep.py
+	$(BIN)/python benchmarks/faults.py
 
 format: .venv/development
 	$(BIN)/ruff check --fix .

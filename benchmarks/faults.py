@@ -69,6 +69,17 @@ import sys
 from pathlib import Path
 from emphatic import store
 from emphatic.experiment_file import read
+
+compute, names = store.compute, store.Store(Path(), {}, {})
+
+
+def noted(unit, *arguments):
+    with open(sys.argv[2] + ".computed", "a") as file:
+        file.write(names.path(unit).name + "\\n")
+    return compute(unit, *arguments)
+
+
+store.compute = noted
 store.run(read(sys.argv[1]), Path(sys.argv[2]), num_threads=1)
 """
 
@@ -90,6 +101,12 @@ def same(one: xarray.Dataset, other: xarray.Dataset) -> bool:
     """Whether two datasets agree in every bit, label and attribute, except for their origin."""
     first, second = (each.assign_attrs(provenance="") for each in (one, other))
     return first.identical(second)
+
+
+def computed(folder: Path) -> list[str]:
+    """The units that processes began to compute, in order, by the names of their files."""
+    log = Path(f"{folder}.computed")
+    return log.read_text().split() if log.exists() else []
 
 
 def started(file: Path, folder: Path) -> subprocess.Popen:
@@ -117,9 +134,9 @@ def killed(folder: Path, file: Path, expected: xarray.Dataset) -> dict[str, Any]
     """A sweep whose process is killed at random moments, each time begun again."""
     chance, here, kills, rewritten, lost, identical = random.Random(0), folder / "0", 0, 0, 0, True
     known: dict[str, tuple[int, int]] = {}
-    stopped_at, rounds, left_over = [], 1, 0
+    stopped_at, rounds, twice = [], 1, 0
     while True:
-        process = started(file, here)
+        before, process = len(computed(here)), started(file, here)
         if kills < KILLS:
             moment = time.monotonic() + chance.uniform(0.0, 8.0)
             while process.poll() is None and time.monotonic() < moment:
@@ -129,10 +146,10 @@ def killed(folder: Path, file: Path, expected: xarray.Dataset) -> dict[str, Any]
             kills += 1
         _, errors = process.communicate()
         found = shards(here) if here.exists() else {}
+        twice += len(set(known) & set(computed(here)[before:]))
         lost += len(set(known) - set(found))
         rewritten += sum(known[name] != found[name] for name in set(known) & set(found))
         known = found
-        left_over += len(list(here.glob("units/*.part"))) if here.exists() else 0
         if process.returncode == -signal.SIGKILL:
             stopped_at.append(len(found))
             continue
@@ -145,11 +162,11 @@ def killed(folder: Path, file: Path, expected: xarray.Dataset) -> dict[str, Any]
         "kills": kills,
         "sweeps": rounds,
         "units kept when killed": " ".join(map(str, stopped_at)),
-        "files cut off": left_over,
         "lost": lost,
+        "computed again": twice,
         "rewritten": rewritten,
         "identical": identical,
-        "met": identical and not lost and not rewritten,
+        "met": identical and not lost and not twice and not rewritten,
     }
 
 
@@ -166,10 +183,11 @@ def together(folder: Path, file: Path, expected: xarray.Dataset) -> dict[str, An
     identical = same(store.load(folder), expected)
     return {
         "processes": 2,
-        "units": len(seen),
+        "units": len(shards(folder)),
+        "computed": len(computed(folder)),
         "rewritten": rewritten,
         "identical": identical,
-        "met": identical and not rewritten and seen == shards(folder),
+        "met": identical and not rewritten and len(computed(folder)) == len(shards(folder)),
     }
 
 

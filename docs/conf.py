@@ -69,6 +69,7 @@ MODULES = [
     "emphatic.comparison",
     "emphatic.store",
     "emphatic.agents.paths",
+    "emphatic.cluster",
     "emphatic.statistics",
     "emphatic.figures",
     "emphatic.report",

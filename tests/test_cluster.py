@@ -145,7 +145,7 @@ def deadly(flag: str):
 def test_a_unit_that_always_kills_its_worker_is_set_aside_and_the_rest_completes(
     tmp_path, expected, monkeypatch
 ):
-    monkeypatch.setattr(cluster, "DEATHS", 0)
+    monkeypatch.setattr(cluster, "_DEATHS", 0)
     flag, folder, told = tmp_path / "flag", tmp_path / "store", []
     flag.touch()
     asked = experiment(deadly(str(flag)), num_runs=10)
@@ -274,7 +274,7 @@ def test_what_cannot_be_a_cluster_is_one_clear_error(
     tmp_path, monkeypatch, address, workers, message
 ):
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(cluster, "REACH", 0.2)
+    monkeypatch.setattr(cluster, "_REACH", 0.2)
     with pytest.raises(ValueError, match=message):
         cluster.run(experiment(), tmp_path / "store", address, num_workers=workers)
 
@@ -317,7 +317,7 @@ def test_slurm_jobs_compute_the_same_and_one_that_ends_is_replaced(tmp_path, exp
         return [int(word) for word in (tmp_path / "pids").read_text().split()]
 
     def progress(done, total):
-        if done and len(jobs()) == 1:
+        if done > total / 2 and len(jobs()) == 1:  # when all units are sent
             os.killpg(jobs()[0], signal.SIGKILL)
 
     with config.set(settings):

@@ -22,15 +22,15 @@ from .store import begin, Claims, complete, computed, gathered, PATIENCE, Store,
 if TYPE_CHECKING:
     import xarray
 
-DEATHS = 1  # of workers of a unit that Dask forgives on this machine
-JOBS = 8  # workers asked of SLURM, if nobody says how many
-REACH = 5.0  # seconds to reach a scheduler
-LOOK = 1.0  # seconds between looks at the workers
-LONELY = 60.0  # seconds without a worker, after which a person is told
-FILES = 128  # that may be open besides those of units in flight
-DEAF = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"  # Ctrl-C is for us alone
-GONE = "cluster: its scheduler is gone; what is finished is kept, run the same again"
-LOGGERS = ("distributed", "tornado", "asyncio")
+_DEATHS = 1  # of workers of a unit that Dask forgives on this machine
+_JOBS = 8  # workers asked of SLURM, if nobody says how many
+_REACH = 5.0  # seconds to reach a scheduler
+_LOOK = 1.0  # seconds between looks at the workers
+_LONELY = 60.0  # seconds without a worker, after which a person is told
+_FILES = 128  # that may be open besides those of units in flight
+_DEAF = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"  # Ctrl-C is for us alone
+_GONE = "cluster: its scheduler is gone; what is finished is kept, run the same again"
+_LOGGERS = ("distributed", "tornado", "asyncio")
 
 
 def run(
@@ -114,10 +114,10 @@ def _connected(
             where = stack.enter_context(_local(min(num_workers or _cores(), num_units)))
         elif address == "slurm":
             where = stack.enter_context(_slurm())
-            renew = partial(where.scale, min(num_workers or JOBS, num_units))
+            renew = partial(where.scale, min(num_workers or _JOBS, num_units))
             renew()
         try:
-            client = Client(where, timeout=REACH, set_as_default=False)
+            client = Client(where, timeout=_REACH, set_as_default=False)
         except (OSError, ValueError) as error:
             raise ValueError(f"cluster: no scheduler answers at {address}: {error}") from None
         yield stack.enter_context(client), renew
@@ -141,8 +141,8 @@ def _local(num_workers: int) -> Iterator[Any]:
         "memory_limit": None,
         "dashboard_address": "127.0.0.1:0",
         "silence_logs": logging.CRITICAL,
-        "scheduler_kwargs": {"allowed_failures": DEATHS},
-        "preload": [*config.get("distributed.worker.preload"), DEAF],
+        "scheduler_kwargs": {"allowed_failures": _DEATHS},
+        "preload": [*config.get("distributed.worker.preload"), _DEAF],
     }
     try:
         with LocalCluster(**options) as cluster:
@@ -179,8 +179,8 @@ def _slurm() -> Any:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Without the messages of Dask: what a person should know is told in our words."""
-    names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] in LOGGERS]
-    known = [logging.getLogger(name) for name in {*LOGGERS, *names}]
+    names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] in _LOGGERS]
+    known = [logging.getLogger(name) for name in {*_LOGGERS, *names}]
     levels = [each.level for each in known]
     try:
         for each in known:
@@ -219,7 +219,8 @@ def _spread(
 
     try:
         while more or flying or suspects:
-            while more and failure is None and len(flying) < room():
+            most = room()  # also when all are sent: jobs that end are replaced then too
+            while more and failure is None and len(flying) < most:
                 claimed = next(claims, ())
                 more = claimed != ()
                 if not claimed:
@@ -261,7 +262,7 @@ def _result(future: Any, unit: Unit) -> "xarray.Dataset":
     except KilledWorker:
         raise
     except (CancelledError, OSError):
-        raise ValueError(GONE) from None
+        raise ValueError(_GONE) from None
     except Exception as error:
         kind = ValueError if isinstance(error, ValueError) else RuntimeError
         raise kind(f"{unit.title}: {type(error).__name__}: {error}") from error
@@ -269,22 +270,22 @@ def _result(future: Any, unit: Unit) -> "xarray.Dataset":
 
 def _room(client: Any, renew: Callable[[], Any] | None, tell: Tell) -> Callable[[], int]:
     """Gives the number of units to have in flight: one for each thread, and one for each worker."""
-    most = max(1, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - FILES)  # each has an open file
-    size, looked, lonely = 0, -LOOK, time.monotonic()
+    most = max(1, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _FILES)  # each has an open file
+    size, looked, lonely = 0, -_LOOK, time.monotonic()
 
     def look() -> int:
         nonlocal size, looked, lonely
-        if time.monotonic() - looked > LOOK:
+        if time.monotonic() - looked > _LOOK:
             try:
                 threads = client.nthreads()
             except OSError:
-                raise ValueError(GONE) from None
+                raise ValueError(_GONE) from None
             if renew is not None:
                 renew()
             looked, size = time.monotonic(), min(most, sum(threads.values()) + len(threads))
             if size:
                 lonely = looked
-            elif looked - lonely > LONELY:
+            elif looked - lonely > _LONELY:
                 lonely = float("inf")
                 tell("the cluster has no worker; waiting for one")
         return size
