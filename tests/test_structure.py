@@ -29,6 +29,7 @@ MAY_IMPORT = {
     "oracle": {"_types", "_checks", "_markov", "mdp"},
     "agents": {"_types", "_markov", "_names", "mdp", "schedules", "learners"},
     "engine": {"_types", "_checks", "_names", "schedules", "mdp", "learners", "oracle"},
+    "predict": {"_types", "_checks", "_names", "mdp", "oracle", "engine"},
     "experiment": {"_types", "_checks", "mdp", "engine"},
     "statistics": set(),
 }
