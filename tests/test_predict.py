@@ -2,17 +2,14 @@
 
 import dataclasses
 import itertools
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from emphatic import agents, learners, MDP, oracle, predict, Problem, problems, schedules
+from emphatic import learners, MDP, oracle, predict, Problem, problems
 from emphatic.engine import Measure, run
 from emphatic.predict import moments
-from emphatic.predict.affine import family
 
 from . import transcriptions
 from .plainly import plainly
@@ -105,8 +102,291 @@ def test_the_recursion_is_the_enumeration_of_all_paths(name):
         initial=(center, root @ root.T),
     )
     covariance = second - first[:, :, None] * first[:, None, :]
+    scale = 1 + np.abs(second).max(initial=0.0)
     np.testing.assert_allclose(curve.mean, first, atol=1e-12)
-    np.testing.assert_allclose(
-        curve.covariance, covariance, atol=1e-12 * (1 + np.abs(second).max())
-    )
+    np.testing.assert_allclose(curve.covariance, covariance, atol=1e-12 * scale)
     np.testing.assert_allclose(curve.rmse**2, square, rtol=1e-12, atol=1e-20)
+
+
+def kronecker(found, size):
+    r"""$\sum_y\Pr(y|z)B(y)\otimes B(y)$ from $z$ to $z'$ (or $B$ alone), on whole matrices."""
+    count, width = len(found.start), found.matrix.shape[1] ** size
+    operator = np.zeros((count, width, count, width))
+    for B, p, z, z_next in zip(
+        found.matrix, found.probability, found.source, found.destination, strict=True
+    ):
+        operator[z_next, :, z] += p * (np.kron(B, B) if size == 2 else B)
+    return operator.reshape(count * width, count * width)
+
+
+def radius(matrix):
+    return np.abs(np.linalg.eigvals(matrix)).max()
+
+
+def test_powers_by_squaring_are_steps_one_by_one_and_a_krylov_space_says_the_same(monkeypatch):
+    problem = problems.baird("aliased", solid=0.3)
+    found = predict.affine(problem, learners.gem(0.025))
+    operator, start = moments.recursion(found), moments.beginning(found)
+    stepped, every = operator.packed(start), []
+    for _ in range(301):
+        every.append(stepped)
+        stepped = operator(stepped)
+    times = np.array([300, 0, 1, 7, 256])
+    dense = moments.path(operator, start, times)
+    np.testing.assert_allclose(dense.moments(times), np.array(every)[times], rtol=1e-11, atol=1e-11)
+    row = np.random.default_rng(0).normal(size=operator.size)
+    summed = np.concatenate([[0.0], np.cumsum(every @ row)])
+    np.testing.assert_allclose(dense.totals(row, times), summed[times], rtol=1e-9)
+    monkeypatch.setattr(moments, "DENSE", 10)
+    far = np.array([0, 1000, 10**6, 10**9])
+    krylov = moments.path(operator, start, far, moments.unit(found))
+    assert krylov.basis is not None
+    assert len(krylov.matrix) < operator.size
+    np.testing.assert_allclose(krylov.moments(far), dense.moments(far), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(krylov.limit(), dense.limit(), rtol=1e-5, atol=1e-5)
+
+
+def test_the_mass_is_one_after_a_thousand_million_steps():
+    found = predict.affine(problems.baird("aliased"), learners.td(0.1))
+    operator, times = moments.recursion(found), np.array([10**9])
+    path = moments.path(operator, moments.beginning(found), times)
+    np.testing.assert_allclose(path.values(moments.mass(operator), times), 1.0, rtol=1e-9)
+
+
+def test_what_a_step_reads_is_found():
+    problem, target = build((3, 2, 2, 5), 2, varying=True)
+    for name in ("gem", "gq2", "td", "lms"):
+        found = predict.affine(problem, made(name, problem, target), target)
+        assert found.reads_next_action == (name == "gq2")
+        assert len(found.start) == (6 if name == "gq2" else 3)
+        np.testing.assert_allclose(np.bincount(found.source, found.probability), 1.0)
+    gem = learners.gem(ALPHA)
+    after = dataclasses.replace(gem, predict=lambda d, y: gem.predict(gem.step(d, y), y))
+    assert not predict.affine(problem, after).reads_next_action
+    late = dataclasses.replace(gem, predict=lambda d, y: y.rho_next * gem.predict(d, y))
+    assert predict.affine(problem, late).reads_next_action
+
+
+def test_weights_start_as_the_learner_starts_them():
+    problem = problems.baird()
+    found = predict.affine(problem, learners.gem(ALPHA))
+    normal = np.array([name.startswith("w") for name in found.names], float)
+    np.testing.assert_array_equal(found.covariance, np.diag(normal))
+    np.testing.assert_array_equal(found.mean, 0.0)
+    known = predict.affine(problem, learners.gem(ALPHA), initial=np.arange(16.0))
+    np.testing.assert_array_equal(known.mean, np.arange(16.0))
+    assert not known.covariance.any()
+
+
+def test_directions_that_no_prediction_sees_are_left_out():
+    r"""With the original features: $X u = 0$ for one $u$, in $\kappa$ and in $w$."""
+    problem = problems.baird("original", solid=0.1)
+    found = predict.affine(problem, learners.gem(0.025))
+    seen = found.seen()
+    assert (found.matrix.shape[1], seen.matrix.shape[1]) == (16, 14)
+    assert radius(kronecker(found, 1)) >= 1 - 1e-12
+    assert radius(kronecker(seen, 1)) < 1 - 1e-6
+    lost = np.linalg.svd(problem.x)[2][-1]
+    for unseen in (np.r_[lost, 0 * lost], np.r_[0 * lost, lost]):
+        np.testing.assert_allclose(unseen @ seen.basis, 0.0, atol=1e-12)
+    times = np.array([0, 10, 1000])
+    rmse = predict.learning_curve(problem, learners.gem(0.025), times).rmse
+    operator = moments.recursion(seen)
+    row = operator.functional(predict.curve.weights(problem, None, seen, "emphasis"))
+    path = moments.path(operator, moments.beginning(seen), times)
+    np.testing.assert_allclose(path.values(row, times), rmse**2, rtol=1e-10)
+
+
+@pytest.mark.parametrize("solid", [0.1, 0.3])
+def test_the_trace_settles_at_its_exact_variance(solid):
+    """The oracle knows it from another recursion; at 0.3 it is infinite."""
+    problem = problems.baird(solid=solid)
+    variance = problem.stationary @ oracle.followon_variance(problem)
+    found = predict.limit(problem, learners.followon())
+    np.testing.assert_allclose(found.rmse, np.sqrt(variance), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["gem", "gq2", "tdc"])
+def test_the_limit_is_where_the_curve_goes_and_near_the_fixed_point(name):
+    problem, target = build((3, 2, 2, 5), 5, varying=True)
+    make = {"gem": learners.gem, "gq2": learners.gq2, "tdc": learners.tdc}[name]
+    measure = "emphasis" if name == "gem" else "value"
+    for size in (0.1, 1e-4):
+        found = predict.limit(problem, make(size), target=target, measure=measure)
+        curve = predict.learning_curve(problem, make(size), [10**8], target=target, measure=measure)
+        np.testing.assert_allclose(found.rmse, curve.rmse[0], rtol=1e-6)
+        np.testing.assert_allclose(found.mean, curve.mean[0], atol=1e-6)
+        np.testing.assert_allclose(found.covariance, curve.covariance[0], atol=1e-6)
+    system = getattr(oracle, f"{name}_system")(problem, target)
+    np.testing.assert_allclose(found.mean, system.solution(), rtol=0.01, atol=0.01)
+
+
+def one_state(behavior, target, discount=0.5):
+    """One state with one feature, where all that is random is the ratio."""
+    mdp = MDP(np.ones((1, 2, 1)), reward=1.0, discount=discount)
+    return Problem(mdp, np.array([behavior]), 1.0, np.ones((1, 1)), target=np.array([target]))
+
+
+def test_the_three_thresholds_of_one_state_are_their_closed_forms():
+    r"""TD there is $e_{t+1} = (1 - \alpha\rho_t(1 - \gamma))e_t$ with independent ratios."""
+    mu, pi = np.array([0.9, 0.1]), np.array([0.4, 0.6])
+    problem, rho = one_state(mu, pi), pi / mu
+    found = predict.thresholds(problem, learners.td)
+    np.testing.assert_allclose(found.mean, 2 / 0.5, rtol=1e-5)
+    np.testing.assert_allclose(found.mean_square, 2 / (mu @ rho**2) / 0.5, rtol=1e-5)
+    for size in (0.5, 3.0, 5.0):
+        exponent = mu @ np.log(np.abs(1 - size * rho * 0.5))
+        estimate = predict.lyapunov(
+            problem, learners.td(size), num_steps=2000, num_chains=200, confidence=0.999
+        )
+        assert estimate.low < exponent < estimate.high
+        assert estimate.high - estimate.low < 0.02
+
+
+@pytest.mark.parametrize("name", ["gem", "gq2"])
+def test_at_a_threshold_the_spectral_radius_is_one(name, monkeypatch):
+    """On whole matrices, by all eigenvalues; by a matrix and in a Krylov space."""
+    problem, target = build((3, 2, 2, 5) if name == "gem" else (3, 2, 2, 2), 4, varying=True)
+    make = getattr(learners, name)
+    found = predict.thresholds(problem, make, target=target)
+    for size, threshold in ((1, found.mean), (2, found.mean_square)):
+        for factor in (0.999, 1.001):
+            each = predict.affine(problem, make(float(factor * threshold)), target).seen()
+            assert (radius(kronecker(each, size)) < 1) == (factor < 1)
+    monkeypatch.setattr(moments, "DENSE", 10)
+    again = predict.thresholds(problem, make, target=target)
+    np.testing.assert_allclose(again.mean_square, found.mean_square, rtol=1e-5)
+
+
+def test_where_the_mean_field_is_unstable_no_step_size_is_stable():
+    found = predict.thresholds(problems.two_state(), learners.td)
+    assert (found.mean, found.mean_square) == (0.0, 0.0)
+    assert predict.limit(problems.two_state(), learners.td(0.1), measure="value").rmse == np.inf
+    curve = predict.learning_curve(
+        problems.two_state(), learners.td(0.1), [0, 10**9], measure="value"
+    )
+    assert np.isfinite(curve.rmse[0])
+    assert curve.rmse[1] == np.inf
+
+
+def diverged(problem, size, num_steps=20_000):
+    """The share of 20 simulated runs whose weights grow beyond all that is reasonable."""
+    dataset = run(
+        problem,
+        {"gem": learners.gem(size)},
+        num_steps=num_steps,
+        seeds=20,
+        record_every=num_steps,
+        measures=["weights"],
+        dtype="float64",
+    )
+    last = np.abs(dataset["gem_weights"].values[:, -1]).max(axis=-1)
+    return (~(last < 1e6)).mean()
+
+
+def test_stable_in_mean_and_almost_surely_is_not_stable_in_mean_square():
+    """Baird's counterexample, pi(solid) = 0.3, aliased: and simulation sees the exponent."""
+    problem = problems.baird("aliased", solid=0.3)
+    found = predict.thresholds(problem, learners.gem)
+    assert found.mean_square < 0.1 < found.mean
+    stable = predict.lyapunov(problem, learners.gem(0.1), num_steps=30_000)
+    unstable = predict.lyapunov(problem, learners.gem(0.15), num_steps=10_000)
+    assert stable.high < 0 < unstable.low
+    assert diverged(problem, 0.1) == 0.0
+    assert diverged(problem, 0.15) == 1.0
+    curve = predict.learning_curve(problem, learners.gem(0.1), [10**5])
+    assert curve.rmse[0] > 1e9  # carried by paths that no simulation sees
+
+
+SQUARE = Measure(
+    lambda m, own, learner, state, y: (learner.predict(state, y) - m[y.state]) ** 2,
+    oracle.emphasis,
+)
+LEARNED = {
+    "gem": (learners.gem, "emphasis"),
+    "reverse_td": (learners.reverse_td, "emphasis"),
+    "gq2": (learners.gq2, "value"),
+    "gtd2": (learners.gtd2, "value"),
+    "tdc": (learners.tdc, "value"),
+    "td": (learners.td, "value"),
+    "etd-exact": (None, "value"),
+}
+
+
+def interval(samples, rng, tail=5e-4):
+    """A bootstrap interval of the mean over the first axis."""
+    runs = len(samples)
+    counts = rng.multinomial(runs, np.full(runs, 1 / runs), size=4000)
+    return np.quantile(counts @ samples / runs, [tail, 1 - tail], axis=0)
+
+
+def squares(problem, learner, measure, weights, asked):
+    """Simulated squared errors of each run, and their exact means, at four times or windows."""
+    if measure == "value":
+        actions = learner.name == "gq2"
+        x, d = (
+            (problem.xa_rows, problem.stationary_actions.ravel())
+            if actions
+            else (problem.x, problem.stationary)
+        )
+        truth = oracle.action_values(problem).ravel() if actions else oracle.values(problem)
+        found = (weights[..., -x.shape[1] :] @ x.T - truth) ** 2 @ d
+        times = asked["record_every"] * np.arange(1, 5)
+        return found, predict.learning_curve(problem, learner, times, measure="value").rmse ** 2
+    found = run(problem, {"one": learner}, measures={"square": SQUARE}, **asked)["square"]
+    each = predict.affine(problem, learner)
+    operator, times = moments.recursion(each), asked["record_every"] * np.arange(5)
+    row = operator.functional(predict.curve.weights(problem, None, each, "emphasis"))
+    totals = moments.path(operator, moments.beginning(each), times).totals(row, times)
+    return found.sel(learner="one").values, np.diff(totals) / asked["record_every"]
+
+
+def maker(problem, name):
+    """What makes a learner from a step size, and what its error is about."""
+    if name == "etd-exact":
+        m = oracle.emphasis(problem)
+        return lambda size: learners.etd(learners.exact(m), size), "value"
+    return LEARNED[name]
+
+
+def require_agreement(problem, name, step_size, num_runs, num_steps):
+    """Simulated means within five deviations, and mean squares in a bootstrap interval."""
+    make, measure = maker(problem, name)
+    learner, window = make(step_size), num_steps // 4
+    asked = {"num_steps": num_steps, "seeds": num_runs, "record_every": window, "dtype": "float64"}
+    dataset = run(problem, {"one": learner}, measures=["weights"], engine="fused", **asked)
+    weights = dataset["one_weights"].values
+    curve = predict.learning_curve(problem, learner, window * np.arange(1, 5), measure=measure)
+    variance = np.diagonal(curve.covariance, axis1=1, axis2=2)
+    far = np.abs(weights.mean(0) - curve.mean) - 5.0 * np.sqrt(variance / num_runs)
+    assert (far <= 1e-9).all(), (name, far.max())
+    found, exact = squares(problem, learner, measure, weights, asked)
+    low, high = interval(found, np.random.default_rng(0))
+    assert ((low <= exact) & (exact <= high)).all(), (name, low, exact, high)
+
+
+@pytest.mark.parametrize(
+    ("problem", "name", "step_size"),
+    [
+        (problems.baird("aliased", solid=0.3), "gem", 0.01),
+        (problems.garnet(3, 2, 2, 2, seed=1), "gq2", 0.1),
+        (problems.random_walk(), "etd-exact", 0.05),
+    ],
+)
+def test_simulation_agrees_with_the_exact_curve(problem, name, step_size):
+    require_agreement(problem, name, step_size, num_runs=1000, num_steps=100)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LEARNED)
+@pytest.mark.parametrize(
+    "problem",
+    [
+        *(problems.baird(features, solid) for features in FEATURES for solid in (0.1, 0.3)),
+        *(problems.garnet(6, 2, 3, 3, seed=seed) for seed in range(3)),
+    ],
+)
+def test_ten_thousand_runs_agree_with_the_exact_curve(problem, name):
+    """At half the threshold; where no step size is stable, at a small one."""
+    threshold = predict.thresholds(problem, maker(problem, name)[0]).mean_square
+    require_agreement(problem, name, threshold / 2 or 0.01, num_runs=10_000, num_steps=1000)

@@ -134,9 +134,9 @@ def settled(seen: Affine, weights: Float[np.ndarray, "z n n"]) -> Limit:
     joint = operator.unpacked(unknowns).sum(0)
     mean, second = joint[0, 1:], joint[1:, 1:]
     covariance = second - np.outer(mean, mean)
-    rmse = root(operator.functional(weights) @ unknowns)
+    rmse = root(np.array([operator.functional(weights) @ unknowns]))
     Q = seen.basis
-    return Limit(float(rmse), Q @ mean, Q @ covariance @ Q.T)
+    return Limit(float(rmse[0]), Q @ mean, Q @ covariance @ Q.T)
 
 
 def weights(
@@ -191,6 +191,6 @@ def log_spaced(num_steps: int, num: int = 60) -> Int[np.ndarray, " t"]:
     return np.unique(np.append(np.rint(spaced), [0, num_steps])).astype(np.int64)
 
 
-def root(square: ArrayLike) -> Float[np.ndarray, "..."]:
+def root(square: Float[np.ndarray, " t"]) -> Float[np.ndarray, " t"]:
     """Square roots; rounding below 0 is 0, and what is not a number was beyond all of them."""
-    return np.sqrt(np.maximum(np.nan_to_num(np.asarray(square), nan=np.inf, posinf=np.inf), 0.0))
+    return np.sqrt(np.maximum(np.nan_to_num(square, nan=np.inf, posinf=np.inf), 0.0))

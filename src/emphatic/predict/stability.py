@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from .. import _checks as checks
 from .._types import Learner
@@ -18,7 +17,7 @@ from . import moments
 from .affine import Affine, affine, family, require
 
 EXAMPLE = 0.125  # a step size at which the structure of a learner is found
-SMALLEST = 2.0**-30  # of the step sizes that are tried, over that at which a step may turn around
+FURTHEST = 2.0**30  # up to this factor from where it begins a threshold is sought
 PRECISION = 1e-6  # of a threshold, relative
 RESIDUAL = 0.1  # of an equation whose right-hand side is I: what is left of it is still positive
 
@@ -74,9 +73,9 @@ def thresholds(
 
 def stable_up_to(maps: Callable[[float], Affine]) -> Thresholds:
     """The thresholds of a family of learners."""
-    largest = 8.0 * natural(maps)
-    in_mean = _largest(lambda size: is_stable_in_mean(maps(size).seen()), largest)
-    in_square = _largest(lambda size: is_stable_in_mean_square(maps(size).seen()), largest)
+    begin = natural(maps)
+    in_mean = _largest(lambda size: is_stable_in_mean(maps(size).seen()), begin)
+    in_square = _largest(lambda size: is_stable_in_mean_square(maps(size).seen()), begin)
     return Thresholds(in_mean, in_square)
 
 
@@ -87,17 +86,22 @@ def natural(maps: Callable[[float], Affine]) -> float:
     return EXAMPLE / float(move) if move > 0 else np.inf
 
 
-def _largest(stable: Callable[[float], bool], largest: float) -> float:
-    """The end of the stable step sizes, of which the first is sought from above by halving."""
-    if np.isinf(largest):
+def _largest(stable: Callable[[float], bool], begin: float) -> float:
+    """The end of the stable step sizes: bracketed by halving and doubling, then bisected."""
+    if np.isinf(begin):
         return np.inf
-    low, high = largest, np.inf
+    low, high = begin, begin
     while not stable(low):
         low, high = low / 2, low
-        if low < SMALLEST * largest:
+        if low < begin / FURTHEST:
             return 0.0
-    if np.isinf(high):
-        return np.inf
+    while low == high:
+        if not stable(2 * high):
+            high = 2 * high
+        elif high > begin * FURTHEST:
+            return np.inf
+        else:
+            low = high = 2 * high
     while high - low > PRECISION * low:
         middle = (low + high) / 2
         low, high = (middle, high) if stable(middle) else (low, middle)
@@ -193,6 +197,8 @@ def exponent(
     seed: int = 0,
 ) -> Lyapunov:
     """The exponent of a learner without unseen directions."""
+    from scipy import stats
+
     checks.count("num_steps", num_steps)
     checks.count("num_chains", num_chains)
     checks.seed(seed)
