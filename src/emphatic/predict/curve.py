@@ -124,6 +124,15 @@ def limit(
     return settled(found, weights(problem, target, found, measure))
 
 
+def root_mean_squares(
+    seen: Affine, weights: Float[np.ndarray, "z n n"], times: Int[np.ndarray, " t"]
+) -> Float[np.ndarray, " t"]:
+    """The error at times of a learner without unseen directions."""
+    operator = moments.recursion(seen)
+    path = moments.path(operator, moments.beginning(seen), times, moments.unit(seen))
+    return root(path.values(operator.functional(weights), times))
+
+
 def settled(seen: Affine, weights: Float[np.ndarray, "z n n"]) -> Limit:
     """The limit of a learner without unseen directions."""
     if not is_stable_in_mean_square(seen):
