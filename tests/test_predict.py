@@ -313,11 +313,11 @@ LEARNED = {
 }
 
 
-def interval(samples, rng, tail=5e-4):
-    """A bootstrap interval of the mean over the first axis."""
-    runs = len(samples)
-    counts = rng.multinomial(runs, np.full(runs, 1 / runs), size=4000)
-    return np.quantile(counts @ samples / runs, [tail, 1 - tail], axis=0)
+def interval(samples, rng, tail=1e-3):
+    """A bootstrap interval of the mean over the first axis, by independent Poisson counts."""
+    counts = rng.poisson(1.0, (2000, len(samples))).astype(np.float64)
+    means = counts @ samples / counts.sum(1, keepdims=True)
+    return np.quantile(means, [tail, 1 - tail], axis=0)
 
 
 def squares(problem, learner, measure, weights, asked):
@@ -382,8 +382,8 @@ def test_simulation_agrees_with_the_exact_curve(problem, name, step_size):
 @pytest.mark.parametrize(
     "problem",
     [
-        *(problems.baird(features, solid) for features in FEATURES for solid in (0.1, 0.3)),
-        *(problems.garnet(6, 2, 3, 3, seed=seed) for seed in range(3)),
+        *(problems.baird(features, solid=0.3) for features in FEATURES),
+        *(problems.garnet(6, 2, 3, 3, seed=seed) for seed in range(2)),
     ],
 )
 def test_ten_thousand_runs_agree_with_the_exact_curve(problem, name):

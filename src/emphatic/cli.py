@@ -25,6 +25,7 @@ HELP = """\
   [cyan]problems[/cyan]   list the named problems and their options
   [cyan]solve[/cyan]      print the exact quantities: distribution, values, emphasis, limits
   [cyan]certify[/cyan]    check the assumptions; exit status 0 if a theorem applies, else 1
+  [cyan]predict[/cyan]    exact learning curves, stable and best step sizes, without simulation
   [cyan]export[/cyan]     write a problem to a .npz file
   [cyan]reproduce[/cyan]  run the experiments behind a figure of the paper, and draw it
   [cyan]train[/cyan]      train networks on Reacher or on a Gymnasium environment
@@ -37,6 +38,7 @@ Its options follow it; [cyan]emphatic COMMAND PROBLEM --help[/cyan] lists them.
   emphatic solve baird --features aliased --solid 0.1
   emphatic solve grid --width 100 --height 100 --json
   emphatic certify baird --features one-hot --ridge 1e-6 --step-size 1/t^0.8
+  emphatic predict baird --learner gem --step-size 0.025 --steps 1e6 --best
   emphatic export gymnasium --env Taxi-v4 --out taxi.npz
   emphatic reproduce emphasis --out results
   emphatic train --env Pendulum-v1 --algorithm cof-pac --out pendulum
@@ -95,6 +97,34 @@ class Certify(Target):
     """Also find the largest ridge that costs no more than this."""
     json: bool = False
     """Print JSON."""
+
+
+@dataclasses.dataclass
+class Predict(Target):
+    """Prints the exact learning curve of a learner, where it settles, and what is stable."""
+
+    learner: str = "gem"
+    """One of gem, reverse-td, lms (emphasis), gq2, gtd2, tdc, td and etd-exact (values)."""
+    step_size: float = 0.025
+    """The fixed step size alpha."""
+    ridge: float = 0.0
+    """The ridge eta of gem and gq2."""
+    steps: int = 1_000_000
+    """The last of the log-spaced times; 1e9 is as cheap as 1e3."""
+    initial: Path | None = None
+    """A file (.npy, .csv or text) with the first weights; by default the learner's own, standard
+    normal but for the auxiliary kappa, which is 0."""
+    best: bool = False
+    """Also find the step size with the least error for this many steps."""
+    by: Literal["final", "area"] = "final"
+    """What is least at the best step size: the last error, or the mean square over all steps."""
+    json: bool = False
+    """Print JSON: steps, emphasis_rmse or value_rmse, limit, thresholds, lyapunov,
+    best_step_size."""
+    plot: Path | None = None
+    """Draw the curve into this file."""
+    runs: int = 0
+    """Simulate that many runs as well, and draw their errors as dots into the picture."""
 
 
 @dataclasses.dataclass
@@ -217,6 +247,7 @@ def _run(arguments: list[str]) -> int:
         "problems": _problems,
         "solve": _solve,
         "certify": _certify,
+        "predict": _predict,
         "export": _export,
         "reproduce": _reproduce,
         "train": _train,
@@ -348,6 +379,44 @@ def _policy(problem, options: Certify):
     if options.policy == "tabular":
         return tabular(problem)
     return linear(problem) if x is None else over_states(x, actions)
+
+
+def _predict(arguments: list[str]) -> int:
+    problem, options, title = _parse("predict", Predict, arguments)
+    from . import _show
+    from .prediction import draw, maker, prediction, simulated
+
+    if options.plot is not None:
+        _show.require_picture(options.plot)
+    if options.runs < 0 or (options.runs and options.plot is None):
+        raise ValueError(f"runs: got {options.runs}; a number >= 0, and --plot for the dots")
+    if options.runs and options.initial is not None:
+        raise ValueError("runs: simulated ones start as the learner does; leave out --initial")
+    target = _target(problem, options.target)
+    make, measure = maker(problem, target, options.learner, options.ridge)
+    initial = None if options.initial is None else _array("initial", options.initial, 1)
+    learner = make(options.step_size)
+    found = prediction(
+        problem,
+        make,
+        options.step_size,
+        options.steps,
+        measure=measure,
+        target=target,
+        initial=initial,
+        best=options.by if options.best else None,
+    )
+    words = f"{title}, {options.learner}, step size {options.step_size:g}"
+    if options.plot is not None:
+        dots = None
+        if options.runs:
+            dots = simulated(problem, learner, options.steps, options.runs, measure, target)
+        draw(options.plot, words, found, dots)
+    if options.json:
+        print(_show.as_json(found))
+    else:
+        _show.show_prediction(words, options.step_size, found)
+    return 0
 
 
 def _export(arguments: list[str]) -> int:

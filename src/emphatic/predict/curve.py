@@ -194,10 +194,10 @@ def checked(times: ArrayLike) -> Int[np.ndarray, " t"]:
     return found.astype(np.int64)
 
 
-def log_spaced(num_steps: int, num: int = 60) -> Int[np.ndarray, " t"]:
-    """The times 0, about `num` whole numbers in equal ratios, and the last one."""
-    spaced = np.geomspace(1, max(num_steps, 1), num)
-    return np.unique(np.append(np.rint(spaced), [0, num_steps])).astype(np.int64)
+def log_spaced(num_steps: int, each: int = 10) -> Int[np.ndarray, " t"]:
+    """The times 0 and `num_steps`, and between them about `each` for every factor of ten."""
+    powers = 10.0 ** np.arange(0.0, np.log10(max(num_steps, 1)), 1.0 / each)
+    return np.unique(np.append(np.rint(powers), [0, num_steps])).astype(np.int64)
 
 
 def root(square: Float[np.ndarray, " t"]) -> Float[np.ndarray, " t"]:
