@@ -56,6 +56,7 @@ MODULES = [
     "emphatic.agents.exact",
     "emphatic.certify",
     "emphatic.engine",
+    "emphatic.predict",
     "emphatic.experiment",
     "emphatic.statistics",
     "emphatic.figures",

@@ -19,7 +19,7 @@ from .predict.curve import log_spaced, root, root_mean_squares, settled, weights
 from .predict.curve import Measure as Error
 from .predict.stability import exponent, stable_up_to
 
-NUM_WINDOWS = 200  # of simulated runs
+NUM_WINDOWS, NUM_DOTS = 1000, 40  # of simulated runs: that are measured, and that are drawn
 COMPONENT_STEP_SIZE = 0.025  # of GEM inside of another learner, as in the paper's Figure 3
 SQUARE = Measure(
     lambda m, own, learner, state, y: (learner.predict(state, y) - m[y.state]) ** 2,
@@ -150,13 +150,15 @@ def draw(
     name = next(key for key in found if key.endswith("_rmse"))
     with style.context():
         figure, ((axes,),) = style.panels(1, 1, figsize=(6.4, 4.2))
-        label = "simulated, root mean square over runs"
-        if dots is not None:
-            axes.plot(*dots, "o", color=style.SKY, ms=3.5, mec="none", label=label)
         curve = np.where(np.isfinite(found[name]), found[name], np.nan)
         axes.plot(found["steps"], curve, color=style.BLACK, lw=1.3, label="exact")
         if np.isfinite(found["limit"]):
             axes.axhline(found["limit"], color=style.VERMILION, ls="--", lw=1, label="exact limit")
+        if dots is not None:
+            times, errors = dots
+            shown = np.unique(np.geomspace(1, len(times), NUM_DOTS).astype(int)) - 1
+            label = "simulated: root mean square over runs"
+            axes.plot(times[shown], errors[shown], "o", color=style.BLUE, mfc="none", label=label)
         axes.set_xscale("symlog", linthresh=1.0)
         axes.set_xlim(0, found["steps"][-1])
         axes.set_ylim(bottom=0)

@@ -9,12 +9,10 @@ from .affine import Affine as Affine
 from .affine import affine as affine
 from .best import Best as Best
 from .best import best_step_size as best_step_size
-from .best import By as By
 from .curve import Curve as Curve
 from .curve import learning_curve as learning_curve
 from .curve import Limit as Limit
 from .curve import limit as limit
-from .curve import Measure as Measure
 from .stability import Lyapunov as Lyapunov
 from .stability import lyapunov as lyapunov
 from .stability import Thresholds as Thresholds

@@ -16,12 +16,6 @@ from .affine import Affine, affine, Initial
 from .stability import is_stable_in_mean_square
 
 Measure = Literal["emphasis", "value"]
-r"""What is compared with the truth, in mean square.
-
-- `emphasis`: The prediction at $S_t$ with $m_\pi(S_t)$, over the law of $S_t$.
-- `value`: All predictions with $v_\pi$, in the norm of $d_\mu$; or with $q_\pi$, in the norm of
-  $\tilde d_\mu$, if they depend on the action.
-"""
 LONGEST = 10**12  # steps
 
 
@@ -87,7 +81,9 @@ def learning_curve(
     - `learner`: A learner with fixed step sizes that is affine in its weights.
     - `times`: Numbers of steps, in any order.
     - `target`: The target policy; by default the problem's own.
-    - `measure`: The error; see [Measure].
+    - `measure`: `emphasis` compares the prediction at $S_t$ with $m_\pi(S_t)$, over the law of
+      $S_t$; `value` compares all predictions with $v_\pi$ in the norm of $d_\mu$, or with $q_\pi$
+      in that of $\tilde d_\mu$ if they depend on the action.
     - `initial`: The first weights, as for [affine].
     """
     times = checked(times)
@@ -194,7 +190,7 @@ def checked(times: ArrayLike) -> Int[np.ndarray, " t"]:
     return found.astype(np.int64)
 
 
-def log_spaced(num_steps: int, each: int = 10) -> Int[np.ndarray, " t"]:
+def log_spaced(num_steps: int, each: int = 20) -> Int[np.ndarray, " t"]:
     """The times 0 and `num_steps`, and between them about `each` for every factor of ten."""
     powers = 10.0 ** np.arange(0.0, np.log10(max(num_steps, 1)), 1.0 / each)
     return np.unique(np.append(np.rint(powers), [0, num_steps])).astype(np.int64)
