@@ -2,12 +2,18 @@
 
 import dataclasses
 import itertools
+import os
+import subprocess
+import sys
 from types import SimpleNamespace
+from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
-from emphatic import learners, MDP, oracle, predict, Problem, problems
+from emphatic import learners, MDP, oracle, predict, Problem, problems, schedules, Softmax
+from emphatic.agents.actor_critic import actor_critic
 from emphatic.engine import Measure, run
 from emphatic.predict import moments
 
@@ -214,6 +220,8 @@ def test_the_limit_is_where_the_curve_goes_and_near_the_fixed_point(name):
     for size in (0.1, 1e-4):
         found = predict.limit(problem, make(size), target=target, measure=measure)
         curve = predict.learning_curve(problem, make(size), [10**8], target=target, measure=measure)
+        assert found.mean is not None
+        assert found.covariance is not None
         np.testing.assert_allclose(found.rmse, curve.rmse[0], rtol=1e-6)
         np.testing.assert_allclose(found.mean, curve.mean[0], atol=1e-6)
         np.testing.assert_allclose(found.covariance, curve.covariance[0], atol=1e-6)
@@ -296,6 +304,133 @@ def test_stable_in_mean_and_almost_surely_is_not_stable_in_mean_square():
     assert diverged(problem, 0.15) == 1.0
     curve = predict.learning_curve(problem, learners.gem(0.1), [10**5])
     assert curve.rmse[0] > 1e9  # carried by paths that no simulation sees
+
+
+def test_the_best_step_size_is_the_best_and_its_area_is_the_mean_square_over_steps():
+    problem, num_steps = problems.random_walk(), 200
+
+    def final(size):
+        curve = predict.learning_curve(problem, learners.td(size), [num_steps], measure="value")
+        return float(curve.rmse[0])
+
+    def area(size):
+        times = np.arange(num_steps)
+        curve = predict.learning_curve(problem, learners.td(size), times, measure="value")
+        return float(np.sqrt((curve.rmse**2).mean()))
+
+    cases: list[tuple[Any, Any]] = [("final", final), ("area", area)]
+    for by, error in cases:
+        best = predict.best_step_size(problem, learners.td, num_steps, by=by, measure="value")
+        np.testing.assert_allclose(best.rmse, error(best.step_size), rtol=1e-9)
+        assert all(best.rmse <= error(factor * best.step_size) for factor in (0.5, 0.95, 1.05, 2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("solid", "num_steps"), [(0.1, 10**6), (0.3, 2 * 10**6)])
+def test_the_best_step_sizes_are_those_of_figure_2(solid, num_steps):
+    """The exact error is smallest at the published member of the sweep, and near it without."""
+    published = {0.1: (-2, 1, -3, -1), 0.3: (-4, -1, -3, -3)}[solid]
+    for features, power in zip(FEATURES, published, strict=True):
+        problem = problems.baird(features, solid)
+        best = predict.best_step_size(problem, learners.gem, num_steps)
+        assert abs(np.log2(best.step_size / 0.1) - power) < 0.5
+        errors = [
+            predict.learning_curve(problem, learners.gem(0.1 * 2.0**p), [num_steps]).rmse[0]
+            for p in (power - 1, power, power + 1)
+        ]
+        assert np.argmin(errors) == 1
+
+
+def test_what_is_not_affine_is_refused_and_its_affine_part_is_named():
+    problem = problems.two_state()
+    with pytest.raises(ValueError, match=r"nu is multiplied.*emphasis.kappa, emphasis.w is"):
+        predict.affine(problem, learners.etd(learners.gem(0.1), 0.1))
+    policy = Softmax(problem.xa)
+    agent = actor_critic(problem, policy, learners.gem(0.1), learners.gq2(0.1), 0.1)
+    with pytest.raises(ValueError, match=r"an agent changes its own target.*gem and gq2"):
+        predict.affine(problem, agent)
+    gem = learners.gem(0.1)
+    curved = dataclasses.replace(gem, predict=lambda d, y: gem.predict(d, y) ** 2)
+    with pytest.raises(ValueError, match="what gem predicts is not affine"):
+        predict.affine(problem, curved)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"learner": learners.gem(schedules.polynomial(0.1, 0.7))}, "changes with the time"),
+        ({"learner": learners.gem(0.1, schedules.polynomial(0.1, 1.0))}, "changes with the time"),
+        ({"times": [0.5]}, "whole numbers of steps"),
+        ({"times": [-1]}, "times: got -1"),
+        ({"times": [10**13]}, "times: got 1e"),
+        ({"initial": np.zeros(3)}, "initial: got shape"),
+        ({"initial": (np.zeros(2), np.diag([1.0, -1.0]))}, "negative eigenvalue"),
+        ({"initial": (np.zeros(2), np.tri(2))}, "not symmetric"),
+        ({"target": np.ones((2, 2))}, "target"),
+    ],
+)
+def test_what_cannot_be_predicted_is_refused(arguments, message):
+    asked = {"problem": problems.two_state(), "learner": learners.gem(0.1), "times": [1]}
+    with pytest.raises(ValueError, match=message):
+        predict.learning_curve(**{**asked, **arguments})
+
+
+def test_weights_that_do_not_start_normal_must_be_given():
+    gem = learners.gem(0.1)
+    wide = dataclasses.replace(
+        gem, init=lambda key, y: jax.tree.map(lambda w: 2 * w, gem.init(key, y))
+    )
+    with pytest.raises(ValueError, match="initial: not given, and the learner starts"):
+        predict.affine(problems.two_state(), wide)
+    assert predict.affine(problems.two_state(), wide, initial=np.zeros(2)).covariance.shape == (
+        2,
+        2,
+    )
+
+
+def test_what_does_not_fit_is_refused_with_the_memory_it_would_need(monkeypatch):
+    problem = problems.garnet(300, 2, 3, 60)
+    with pytest.raises(ValueError, match=r"\d+ GiB of memory; at most 4 GiB"):
+        predict.learning_curve(problem, learners.gem(0.01), [10])
+    monkeypatch.setattr(moments, "DENSE", 10)
+    monkeypatch.setattr(moments, "FIRST", 8)
+    monkeypatch.setattr(moments, "MOST", 16)
+    with pytest.raises(ValueError, match=r"with 16 vectors .* are known at 5 steps"):
+        predict.learning_curve(problems.random_walk(), learners.gem(0.01), [5, 10**6])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_chains": 1}, "num_chains: got 1"),
+        ({"num_steps": 0}, "num_steps: got 0"),
+        ({"confidence": 1.0}, "confidence: got 1"),
+        ({"seed": -1}, "seed: got -1"),
+    ],
+)
+def test_an_exponent_needs_chains(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        predict.lyapunov(problems.two_state(), learners.gem(0.1), **arguments)
+
+
+def test_curves_are_exact_without_x64():
+    script = """
+import jax
+from emphatic import predict, problems
+from emphatic.learners import gem
+assert not jax.config.jax_enable_x64
+print(*predict.learning_curve(problems.two_state(), gem(0.02), [10, 10**5]).rmse.tolist())
+assert not jax.config.jax_enable_x64
+"""
+    process = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "JAX_ENABLE_X64": "0"},
+    )
+    assert process.returncode == 0, process.stderr
+    curve = predict.learning_curve(problems.two_state(), learners.gem(0.02), [10, 10**5])
+    np.testing.assert_allclose([float(x) for x in process.stdout.split()], curve.rmse, rtol=1e-10)
 
 
 SQUARE = Measure(

@@ -220,13 +220,13 @@ def show_prediction(title: str, step_size: float, found: dict[str, Any]) -> None
     facts.show_header = False
     for words, key in (("mean", "mean_threshold"), ("mean square", "mean_square_threshold")):
         verdict = "stable" if step_size < found[key] else "not stable"
-        facts.add_row(f"stable in {words} up to step size", number(found[key]), verdict)
+        facts.add_row(f"stable in {words} up to step size", f"{found[key]:.4g}", verdict)
     lyapunov = found["lyapunov"]
     verdict = "stable" if lyapunov.high < 0 else "not stable" if lyapunov.low > 0 else "undecided"
     interval = f"{lyapunov.estimate:.3g} ({lyapunov.low:.3g} to {lyapunov.high:.3g})"
     facts.add_row("almost surely: Lyapunov exponent (estimated)", interval, verdict)
     if found["best_step_size"] is not None:
-        facts.add_row("best step size", number(found["best_step_size"]), "")
+        facts.add_row("best step size", f"{found['best_step_size']:.3g}", "")
     out.print(facts)
 
 

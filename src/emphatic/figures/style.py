@@ -39,7 +39,8 @@ def panels(rows: int, columns: int, **options: Any) -> tuple[Figure, np.ndarray]
 
 def dark(color: str) -> str:
     """The colour of what is exact, over what is simulated in this colour."""
-    return to_hex([0.55 * part for part in to_rgb(color)])
+    red, green, blue = to_rgb(color)
+    return to_hex((0.55 * red, 0.55 * green, 0.55 * blue))
 
 
 def band(axes: Axes, time: np.ndarray, curves: np.ndarray, color: str, **line: Any) -> None:

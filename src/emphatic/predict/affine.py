@@ -18,6 +18,7 @@ from ..engine.measures import example_of
 from ..mdp import Problem
 
 MOST_BYTES = 2**32  # of memory, beyond which a prediction is refused
+VECTORS = 256  # of moments, that are at least kept where they are many
 KEYS = 4096  # first states that are drawn to see how a learner starts
 LATER = (1, 2**30)  # times at which a step must be what it is at time 0
 TOLERANCE = 1e-9  # of a map that is affine, and of a direction that is seen
@@ -149,6 +150,8 @@ def family(
     names, rebuild, law = _beginning(problem, learner, initial)
     outcome, chance, samples = _happenings(problem)
     size = len(names)
+    unknowns = problem.mdp.num_states * (size + 1) * (size + 2) // 2
+    require(f"{unknowns} second moments", 16 * VECTORS * unknowns)
     require(f"{len(outcome)} maps of {size} weights", 24 * len(outcome) * size**2)
 
     def step(sizes: tuple, d: Any, sample: Sample) -> tuple[Any, Any]:

@@ -86,7 +86,7 @@ def best_of(
 
     errors: list[float] = []
     while len(errors) < NUM_HALVINGS:
-        errors.append(error(-len(errors)))
+        errors.append(error(float(-len(errors))))
         if np.isfinite(min(errors)) and len(errors) > int(np.argmin(errors)) + WORSE:
             break
     middle = -int(np.argmin(errors))

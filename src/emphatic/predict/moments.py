@@ -8,10 +8,10 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy import sparse
 
-from .affine import Affine, require
+from .affine import Affine, require, VECTORS
 
 DENSE = 3000  # unknowns up to which the recursion is a matrix
-FIRST, MOST = 256, 2048  # vectors of a Krylov basis: at first, and at most
+FIRST, MOST = VECTORS, 2048  # vectors of a Krylov basis: at first, and at most
 AGREEMENT = 1e-7  # of what two bases say, one twice as large as the other
 EXHAUSTED = 1e-14  # what is left of a vector that adds nothing to a basis
 
@@ -91,11 +91,10 @@ def homogeneous(affine: Affine) -> Recursion:
 
 
 def _of(affine: Affine, maps: np.ndarray) -> Recursion:
-    found = Recursion(
-        maps, affine.probability, affine.source, affine.destination, len(affine.start)
-    )
-    work = 3 if found.size <= DENSE else FIRST / found.size
-    require(f"{found.size} second moments", 8 * int(work * found.size**2) + 16 * found.maps[0].size)
+    chain = affine.probability, affine.source, affine.destination
+    found = Recursion(maps, *chain, len(affine.start))
+    width = 3 * found.size if found.size <= DENSE else 2 * FIRST
+    require(f"{found.size} second moments", 8 * width * found.size)
     return found
 
 
