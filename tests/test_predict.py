@@ -266,6 +266,26 @@ def test_at_a_threshold_the_spectral_radius_is_one(name, monkeypatch):
     np.testing.assert_allclose(again.mean_square, found.mean_square, rtol=1e-5)
 
 
+def test_what_learns_nothing_is_stable_and_its_error_does_not_change():
+    problem = problems.baird()
+    guess = learners.constant(100.0)
+    error = np.sqrt(problem.stationary @ (100.0 - oracle.emphasis(problem)) ** 2)
+    np.testing.assert_allclose(predict.learning_curve(problem, guess, [0, 10**6]).rmse, error)
+    np.testing.assert_allclose(predict.limit(problem, guess).rmse, error)
+    found = predict.thresholds(problem, lambda size: guess)
+    assert (found.mean, found.mean_square) == (np.inf, np.inf)
+    assert predict.lyapunov(problem, guess).high == -np.inf
+    with pytest.raises(ValueError, match="no step size changes"):
+        predict.best_step_size(problem, lambda size: guess, 10)
+
+
+def test_small_steps_are_not_noise():
+    """Directions are lost for what they are, not for the rounding of a step of 1e-9."""
+    for size in (1e-9, 1e-3):
+        found = predict.affine(problems.baird("original"), learners.gem(size))
+        assert found.seen().matrix.shape[1] == 14
+
+
 def test_where_the_mean_field_is_unstable_no_step_size_is_stable():
     found = predict.thresholds(problems.two_state(), learners.td)
     assert (found.mean, found.mean_square) == (0.0, 0.0)

@@ -86,15 +86,17 @@ class Affine:
         """
         size = self.vector.shape[1]
         moves = self.matrix - np.eye(size)
-        moves = moves / max(np.abs(moves).max(initial=0.0), np.finfo(float).tiny)
-        basis, new = np.zeros((size, 0)), self.slope
+        largest = max(np.abs(moves).max(initial=0.0), np.finfo(float).tiny)
+        noise = TOLERANCE + 100 * np.finfo(float).eps / largest  # a small step is known to this
+        basis = np.zeros((size, 0))
+        new = self.slope / max(np.abs(self.slope).max(initial=0.0), np.finfo(float).tiny)
         while basis.shape[1] < size and new.size:
             for _ in range(2):  # once more for what rounding has left
                 new = new - (new @ basis) @ basis.T
             sizes, rows = np.linalg.svd(new, full_matrices=False)[1:]
-            rows = rows[sizes > TOLERANCE * np.abs(self.slope).max(initial=0.0)]
+            rows = rows[sizes > noise]
             basis = np.concatenate([basis, rows.T], axis=1)
-            new = (rows @ moves).reshape(-1, size)
+            new = (rows @ (moves / largest)).reshape(-1, size)
         Q = np.linalg.qr(basis)[0]
         return replace(
             self,

@@ -209,6 +209,8 @@ def exponent(
     if not seen.matrix.shape[1]:
         return Lyapunov(-np.inf, -np.inf, -np.inf)
     growth = _growth(seen, num_steps, num_chains, seed)
+    if not np.isfinite(growth).all():  # a product of steps is 0
+        return Lyapunov(-np.inf, -np.inf, -np.inf)
     mean, deviation = growth.mean(), growth.std(ddof=1) / np.sqrt(num_chains)
     width = stats.t.ppf(0.5 + confidence / 2, num_chains - 1) * deviation
     return Lyapunov(float(mean), float(mean - width), float(mean + width))
