@@ -200,20 +200,24 @@ def path(
     each = np.append(1.0, np.full(len(start[0]) - 1, unit))
     units = np.tile(np.outer(each, each)[operator.half], operator.count)
     space = Krylov(lambda v: operator(v * units) / units, first / units)
-    before, error, size = np.zeros((0, len(times))), np.full(len(times), np.inf), FIRST
+    before, growth, size = np.zeros((0, len(times))), np.nan, FIRST
     while True:
         space.grow(size)
         begin = np.zeros(len(space.matrix))
         begin[0] = np.linalg.norm(first / units)
         found = Path(space.matrix, begin, space.basis * units, space.basis @ (conserved * units))
         after = found.coordinates(times)
-        change = after - np.pad(before, ((0, len(after) - len(before)), (0, 0)))
-        with np.errstate(invalid="ignore"):  # beyond all numbers
-            error = np.linalg.norm(change, axis=0) / np.linalg.norm(after, axis=0)
-        if space.exhausted or (np.nan_to_num(error, nan=0.0) <= AGREEMENT).all():
+        with np.errstate(invalid="ignore"):  # infinity minus infinity
+            change = after - np.pad(before, ((0, len(after) - len(before)), (0, 0)))
+            agreed = np.linalg.norm(change, axis=0) <= AGREEMENT * np.linalg.norm(after, axis=0)
+        beyond = ~np.isfinite(after).all(0)
+        if beyond.any():  # of all numbers, if two spaces see the same growth
+            last, growth = growth, np.abs(np.linalg.eigvals(space.matrix)).max()
+            agreed = np.where(beyond, abs(growth - last) <= 1e-3 * (growth - 1.0), agreed)
+        if space.exhausted or agreed.all():
             return found
         if size >= min(MOST, operator.size):
-            known = times[error <= AGREEMENT].max(initial=0)
+            known = times[agreed].max(initial=0)
             raise ValueError(
                 f"times: with {size} vectors the moments of {operator.size} unknowns are known at "
                 f"{known} steps, and no later; ask for fewer steps"
