@@ -63,6 +63,7 @@ MODULES = [
     "emphatic.agents.exact",
     "emphatic.certify",
     "emphatic.engine",
+    "emphatic.predict",
     "emphatic.experiment",
     "emphatic.experiment_file",
     "emphatic.expressions",

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import xarray
 
-from emphatic import cli, MDP, oracle, Problem, problems, Softmax, store
+from emphatic import cli, learners, MDP, oracle, predict, Problem, problems, Softmax, store
 from emphatic.agents import NetworkSoftmax, over_states
 from emphatic.figures import policy_evaluation
 from emphatic.problems.counterexample import ACTOR_FEATURES
@@ -159,11 +159,11 @@ def test_problems_are_listed_with_their_options(capsys):
 def test_help_is_given(capsys, arguments):
     status, out, _ = run(capsys, *arguments)
     assert status == 0
-    for command in ("problems", "solve", "certify", "export", "reproduce"):
+    for command in ("problems", "solve", "certify", "predict", "export", "reproduce"):
         assert command in out
 
 
-@pytest.mark.parametrize("command", ["solve", "certify", "export"])
+@pytest.mark.parametrize("command", ["solve", "certify", "predict", "export"])
 def test_each_command_explains_its_options(capsys, command):
     with pytest.raises(SystemExit) as stop:
         cli.main([command, "baird", "--help"])
@@ -404,6 +404,48 @@ def test_parameters_at_the_end_must_fit_too(capsys, tmp_path):
     assert "theta_end: got shape (3,); (6,) (parameters) is required" in err
 
 
+# Predictions
+
+PREDICTED = ["steps", "emphasis_rmse", "limit", "mean_threshold", "mean_square_threshold"]
+
+
+def test_predict_prints_the_exact_curve(capsys, tmp_path):
+    arguments = ("predict", "two_state", "--learner", "gem", "--step-size", "0.02", "--json")
+    path = tmp_path / "curve.png"
+    more = ("--steps", "1e3", "--best", "--plot", str(path), "--runs", "3")
+    status, out, _ = run(capsys, *arguments, *more)
+    assert status == 0
+    found = json.loads(out)
+    assert list(found) == [*PREDICTED, "lyapunov", "best_step_size"]
+    problem = problems.two_state()
+    curve = predict.learning_curve(problem, learners.gem(0.02), found["steps"])
+    np.testing.assert_allclose(found["emphasis_rmse"], curve.rmse, rtol=1e-9)
+    assert (found["steps"][0], found["steps"][-1]) == (0, 1000)
+    stable = predict.thresholds(problem, learners.gem)
+    assert (found["mean_threshold"], found["mean_square_threshold"]) == (
+        stable.mean,
+        stable.mean_square,
+    )
+    assert found["lyapunov"]["low"] < found["lyapunov"]["estimate"] < found["lyapunov"]["high"]
+    best = predict.learning_curve(problem, learners.gem(found["best_step_size"]), [1000])
+    assert best.rmse[0] < curve.rmse[-1]
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_predict_speaks_of_values_and_of_given_weights(capsys, tmp_path):
+    np.savetxt(tmp_path / "weights.txt", [3.0])
+    arguments = ("predict", "two_state", "--learner", "td", "--target", "behavior", "--steps", "10")
+    status, out, _ = run(capsys, *arguments, "--initial", str(tmp_path / "weights.txt"), "--json")
+    found = json.loads(out)
+    assert status == 0
+    error = np.sqrt(np.mean((3.0 * problems.two_state().x) ** 2))  # all values are 0
+    np.testing.assert_allclose(found["value_rmse"][0], error)
+    assert found["best_step_size"] is None
+    status, out, _ = run(capsys, *arguments)
+    assert "value error" in out
+    assert "stable in mean square up to step size" in out
+
+
 # Errors: one line, exit status 2, no traceback
 
 
@@ -436,6 +478,15 @@ def test_parameters_at_the_end_must_fit_too(capsys, tmp_path):
         ("certify baird --damping -1", "a fixed target has no actor"),
         ("certify baird --actor-step-size 1/t", "a fixed target has no actor"),
         ("certify baird --step-size=", "--step-size: step size: got ''"),
+        ("predict baird --learner gme", "did you mean 'gem'?"),
+        ("predict baird --learner gem-etd", "what learns emphasis.kappa, emphasis.w is"),
+        ("predict baird --learner td --ridge 1", "ridge: td has none"),
+        ("predict baird --step-size 0", "a step size must be positive"),
+        ("predict baird --steps 0", "steps: got 0"),
+        ("predict baird --runs 3", "runs: got 3"),
+        ("predict baird --plot picture.abc", "ends in 'abc'"),
+        ("predict baird --initial nothing.npy", "initial: nothing.npy cannot be read"),
+        ("predict garnet --num-states 300 --num-features 60", "GiB of memory"),
         ("export baird --out .", "is a directory"),
         ("solve baird more", "Unrecognized options: more"),
         ("problems all", "takes no arguments"),
@@ -577,7 +628,7 @@ def test_a_reader_that_stops_reading_is_no_error():
 def test_what_the_readme_shows_is_what_the_commands_print():
     readme = (Path(__file__).parent.parent / "README.md").read_text()
     blocks = [block for block in readme.split("```") if block.startswith("\n$ emphatic")]
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     folder = Path(sys.executable).parent
     for block in blocks:
         command, *expected = block.strip().splitlines()

@@ -14,7 +14,7 @@ import pytest
 import xarray
 from matplotlib.colors import to_rgb
 
-from emphatic import experiment, learners, oracle, problems, store
+from emphatic import experiment, learners, oracle, predict, problems, store
 from emphatic.figures import emphasis_error, FIGURES, policy_evaluation, style
 from emphatic.figures.reproduce import reproduce, writable
 from emphatic.figures.summary import claim
@@ -812,7 +812,37 @@ def test_the_authors_figure_2_has_the_same_curves(drawings):
     ours, theirs = drawings["emphasis", False], drawings["emphasis", True]
     for one, other in zip(ours.axes[:4], theirs.axes[:4], strict=True):
         for a, b in zip(lines(one), lines(other), strict=True):
-            np.testing.assert_array_equal(a.get_ydata(), b.get_ydata())
+            if a.get_linestyle() != "-.":  # exact, and so of another kappa_0
+                np.testing.assert_array_equal(a.get_ydata(), b.get_ydata())
+
+
+@pytest.mark.parametrize("authors", [False, True])
+def test_the_exact_curve_is_drawn_over_each_simulated_one(drawings, authors):
+    make = emphasis_error.gem_of_the_code if authors else learners.gem
+    panel = drawings["emphasis", authors].axes[0]
+    for line, features in zip(lines(panel, linestyle="-."), FEATURES, strict=True):
+        (simulated,) = lines(panel, label=f"GEM, {features}")
+        assert line.get_color() == style.dark(simulated.get_color())
+        times = line.get_xdata().astype(int)
+        assert (times[0], times[-1]) == (0, 1000 * WINDOWS)
+        if features == "aliased":
+            learner = make(0.1 * 2.0 ** CHOSEN[features, 0.1], 0.0)
+            curve = predict.learning_curve(problems.baird(features, 0.1), learner, times)
+            np.testing.assert_allclose(line.get_ydata(), curve.rmse, rtol=1e-9)
+
+
+def test_the_exact_thresholds_are_marked_and_in_the_summary(summaries, drawings):
+    found = {(x["features"], x["solid"]): x for x in summaries["emphasis"]["thresholds"]}
+    assert list(found) == list(itertools.product(FEATURES, (0.1, 0.3)))
+    for column, solid in enumerate((0.1, 0.3)):
+        marks = lines(drawings["emphasis", False].axes[2 + column], linestyle="-.")
+        places = [np.log2(found[features, solid]["mean_square"] / 0.1) for features in FEATURES]
+        shown = [place for place in places if place < 1.7]  # one-hot at 0.1 is beyond the panel
+        np.testing.assert_allclose([mark.get_xdata()[0] for mark in marks], shown)
+    for features in ("original", "aliased"):
+        exact = predict.thresholds(problems.baird(features, 0.3), learners.gem)
+        assert found[features, 0.3]["mean"] == exact.mean
+        assert found[features, 0.3]["mean_square"] == exact.mean_square
 
 
 @pytest.mark.parametrize("figure", KEYS)

@@ -30,6 +30,7 @@ MAY_IMPORT = {
     "agents": {"_types", "_markov", "_names", "mdp", "schedules", "learners"},
     "engine": {"_types", "_checks", "_names", "schedules", "mdp", "learners", "oracle"},
     "experiment": {"_types", "_checks", "_files", "mdp", "problems", "engine"},
+    "predict": {"_types", "_checks", "_names", "mdp", "oracle", "engine"},
     "statistics": set(),
     "report": {
         "_files",

@@ -1,6 +1,7 @@
 """Convergent off-policy learning: problems, exact answers, certificates."""
 
 from . import oracle as oracle
+from . import predict as predict
 from . import problems as problems
 from . import schedules as schedules
 from ._types import Learner as Learner

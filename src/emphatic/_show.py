@@ -204,6 +204,33 @@ def _of_ends(certificate: Certificate) -> list[str]:
     return lines
 
 
+def show_prediction(title: str, step_size: float, found: dict[str, Any]) -> None:
+    """Prints what `predict` found."""
+    out = console()
+    name = next(key for key in found if key.endswith("_rmse"))
+    out.print(f"[bold]{title}[/bold]")
+    steps, errors = found["steps"], found[name]
+    table = _table("", "steps", f"{name.removesuffix('_rmse')} error, root mean square")
+    shown = [n for n, step in enumerate(steps) if step in (0, steps[-1])]
+    shown += [int(np.abs(steps - 10**power).argmin()) for power in range(len(str(steps[-1])))]
+    for n in sorted(set(shown)):
+        table.add_row(str(steps[n]), number(errors[n]))
+    table.add_row("limit", number(found["limit"]))
+    out.print(table)
+    facts = _table("", "", "", "", left=3)
+    facts.show_header = False
+    for words, key in (("mean", "mean_threshold"), ("mean square", "mean_square_threshold")):
+        verdict = "stable" if step_size < found[key] else "not stable"
+        facts.add_row(f"stable in {words} up to step size", f"{found[key]:.4g}", verdict)
+    lyapunov = found["lyapunov"]
+    verdict = "stable" if lyapunov.high < 0 else "not stable" if lyapunov.low > 0 else "undecided"
+    interval = f"{lyapunov.estimate:.3g} ({lyapunov.low:.3g} to {lyapunov.high:.3g})"
+    facts.add_row("almost surely: Lyapunov exponent (estimated)", interval, verdict)
+    if found["best_step_size"] is not None:
+        facts.add_row("best step size", f"{found['best_step_size']:.3g}", "")
+    out.print(facts)
+
+
 def require_picture(path: Path) -> None:
     """A `ValueError` unless a picture can be written there; asked before anything is computed."""
     import matplotlib.figure

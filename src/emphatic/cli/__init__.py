@@ -16,6 +16,7 @@ HELP = """\
   [cyan]problems[/cyan]    list the named problems and their options
   [cyan]solve[/cyan]       print the exact quantities: distribution, values, emphasis, limits
   [cyan]certify[/cyan]     check the assumptions; exit status 0 if a theorem applies, else 1
+  [cyan]predict[/cyan]     exact learning curves, stable and best step sizes, without simulation
   [cyan]export[/cyan]      write a problem to a .npz file
 
 [bold]experiments[/bold]
@@ -38,6 +39,7 @@ Its options follow it; [cyan]emphatic COMMAND PROBLEM --help[/cyan] lists them.
   emphatic solve baird --features aliased --solid 0.1
   emphatic solve grid --width 100 --height 100 --json
   emphatic certify baird --features one-hot --ridge 1e-6 --step-size 1/t^0.8
+  emphatic predict baird --learner gem --step-size 0.025 --steps 1e6 --best
   emphatic export gymnasium --env Taxi-v4 --out taxi.npz
   emphatic compare baird --learners "gem(0.025)" "followon()" --measure emphasis_error
   emphatic sweep critics.toml --dry-run
@@ -58,6 +60,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "problems": exact.problems_command,
     "solve": exact.solve_command,
     "certify": exact.certify_command,
+    "predict": exact.predict_command,
     "export": exact.export_command,
     "compare": experiments.compare_command,
     "sweep": experiments.sweep_command,

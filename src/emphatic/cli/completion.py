@@ -9,6 +9,7 @@ SHELLS = ("bash", "zsh", "fish")
 OPTIONS: dict[str, tuple[type, ...]] = {
     "solve": (exact.Solve,),
     "certify": (exact.Certify,),
+    "predict": (exact.Predict,),
     "export": (exact.Export,),
     "compare": (experiments.Compare,),
     "sweep": (experiments.File,),
@@ -44,7 +45,7 @@ def words() -> dict[str, list[str]]:
     for command, kinds in OPTIONS.items():
         fields = dict.fromkeys(each.name for kind in kinds for each in dataclasses.fields(kind))
         found[command] = [f"--{name.replace('_', '-')}" for name in fields] + ["--help"]
-    for command in ("solve", "certify", "export", "compare"):
+    for command in ("solve", "certify", "predict", "export", "compare"):
         arguments = {
             f"--{name.replace('_', '-')}" for build in NAMED.values() for name in _named(build)
         }

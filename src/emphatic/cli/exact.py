@@ -1,4 +1,4 @@
-"""Commands with exact answers: problems, solve, certify, export."""
+"""Commands with exact answers: problems, solve, certify, predict, export."""
 
 import dataclasses
 import inspect
@@ -57,6 +57,34 @@ class Certify(Target):
     """Also find the largest ridge that costs no more than this."""
     json: bool = False
     """Print JSON."""
+
+
+@dataclasses.dataclass
+class Predict(Target):
+    """Prints the exact learning curve of a learner, where it settles, and what is stable."""
+
+    learner: str = "gem"
+    """One of gem, reverse-td, lms (emphasis), gq2, gtd2, tdc, td and etd-exact (values)."""
+    step_size: float = 0.025
+    """The fixed step size alpha."""
+    ridge: float = 0.0
+    """The ridge eta of gem and gq2."""
+    steps: int = 1_000_000
+    """The last of the log-spaced times; 1e9 is as cheap as 1e3."""
+    initial: Path | None = None
+    """A file (.npy, .csv or text) with the first weights; by default the learner's own, standard
+    normal but for the auxiliary kappa, which is 0."""
+    best: bool = False
+    """Also find the step size with the least error for this many steps."""
+    by: Literal["final", "area"] = "final"
+    """What is least at the best step size: the last error, or the mean square over all steps."""
+    json: bool = False
+    """Print JSON: steps, emphasis_rmse or value_rmse, limit, thresholds, lyapunov,
+    best_step_size."""
+    plot: Path | None = None
+    """Draw the curve into this file."""
+    runs: int = 0
+    """Simulate that many runs as well, and draw their errors as dots into the picture."""
 
 
 @dataclasses.dataclass
@@ -177,6 +205,44 @@ def _policy(problem, options: Certify):
     if options.policy == "tabular":
         return tabular(problem)
     return linear(problem) if x is None else over_states(x, actions)
+
+
+def predict_command(arguments: list[str]) -> int:
+    problem, options, title = parse("predict", Predict, arguments)
+    from .. import _show
+    from ..prediction import draw, maker, prediction, simulated
+
+    if options.plot is not None:
+        _show.require_picture(options.plot)
+    if options.runs < 0 or (options.runs and options.plot is None):
+        raise ValueError(f"runs: got {options.runs}; a number >= 0, and --plot for the dots")
+    if options.runs and options.initial is not None:
+        raise ValueError("runs: simulated ones start as the learner does; leave out --initial")
+    policy = target(problem, options.target)
+    make, measure = maker(problem, policy, options.learner, options.ridge)
+    initial = None if options.initial is None else array("initial", options.initial, 1)
+    learner = make(options.step_size)
+    found = prediction(
+        problem,
+        make,
+        options.step_size,
+        options.steps,
+        measure=measure,
+        target=policy,
+        initial=initial,
+        best=options.by if options.best else None,
+    )
+    words = f"{title}, {options.learner}, step size {options.step_size:g}"
+    if options.plot is not None:
+        dots = None
+        if options.runs:
+            dots = simulated(problem, learner, options.steps, options.runs, measure, policy)
+        draw(options.plot, words, found, dots)
+    if options.json:
+        print(_show.as_json(found))
+    else:
+        _show.show_prediction(words, options.step_size, found)
+    return 0
 
 
 def export_command(arguments: list[str]) -> int:

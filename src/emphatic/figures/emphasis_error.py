@@ -2,7 +2,8 @@
 
 import dataclasses
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, TYPE_CHECKING
 
 import jax
@@ -12,6 +13,10 @@ from .. import expressions, oracle, statistics
 from .._types import Learner, Transition
 from ..experiment import Experiment
 from ..learners import gem, GEMState
+from ..predict import Affine, Thresholds
+from ..predict.affine import family
+from ..predict.curve import root_mean_squares, weights
+from ..predict.stability import EXAMPLE, stable_up_to
 from ..problems.baird import baird, Features
 from .part import shipped
 from .summary import chosen, claim, rows, SCALE, select
@@ -27,6 +32,7 @@ TITLE = "the chosen step sizes, without a ridge"
 FEATURES: tuple[Features, ...] = ("original", "one-hot", "zero-hot", "aliased")
 RIDGES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3)
 NUM_STEPS = {0.1: 1_000_000, 0.3: 2_000_000}  # by pi(solid)
+NUM_POINTS = 200  # of an exact curve
 
 
 def gem_of_the_code(step_size: Any, ridge: Any) -> Learner[GEMState, Transition]:
@@ -69,6 +75,28 @@ def exact_error(features: Features, solid: float, ridge: float) -> float:
     problem = baird(features, solid)
     w = oracle.gem_system(problem, ridge=ridge).least_norm_solution()[-problem.x.shape[1] :]
     return float(problem.stationary @ np.abs(problem.x @ w - oracle.emphasis(problem)))
+
+
+@cache
+def _maps(features: Features, solid: float, authors: bool) -> Callable[[float], Affine]:
+    """GEM of a step size, without a ridge, as an affine map."""
+    learner = gem_of_the_code if authors else gem
+    return family(baird(features, solid), lambda size: learner(size, 0.0), (EXAMPLE,))
+
+
+@cache
+def thresholds(features: Features, solid: float) -> Thresholds:
+    """The exact step sizes up to which GEM is stable."""
+    return stable_up_to(_maps(features, solid, False))
+
+
+def exact_curve(
+    features: Features, solid: float, step_size: float, times: np.ndarray, authors: bool = False
+) -> np.ndarray:
+    """The exact root-mean-square error of GEM at times."""
+    seen = _maps(features, solid, authors)(step_size).seen()
+    square = weights(baird(features, solid), None, seen, "emphasis")
+    return root_mean_squares(seen, square, times)
 
 
 def trace_deviation(solid: float) -> float:
@@ -156,18 +184,23 @@ def summarise(datasets: Sequence["xarray.Dataset"]) -> dict[str, Any]:
             for solid in NUM_STEPS
             for ridge in RIDGES
         ],
+        "thresholds": [
+            {"features": features, "solid": solid, **vars(thresholds(features, solid))}
+            for features in FEATURES
+            for solid in NUM_STEPS
+        ],
     }
 
 
 def plot(datasets: Sequence["xarray.Dataset"], authors: bool = False) -> "Figure":
-    """Curves as in the paper; below them every step size, and what a ridge costs."""
+    """Curves as in the paper under exact ones; below, every step size, and what a ridge costs."""
     from . import style
 
     colors = dict(zip(FEATURES, (style.BLUE, style.GREEN, style.PURPLE, style.ORANGE), strict=True))
     with style.context():
         figure, axes = style.panels(3, 2, figsize=(8.4, 9.6), height_ratios=(1.4, 1, 1))
         for column, solid in enumerate(NUM_STEPS):
-            _curves(axes[0, column], datasets, solid, colors)
+            _curves(axes[0, column], datasets, solid, colors, authors)
             _step_sizes(axes[1, column], datasets, solid, colors)
             _ridges(axes[2, column], datasets, solid, colors)
             for row in range(3):
@@ -175,21 +208,25 @@ def plot(datasets: Sequence["xarray.Dataset"], authors: bool = False) -> "Figure
         axes[0, 0].set_ylabel("emphasis error, mean of 1000 steps")
         axes[1, 0].set_ylabel("final error (x: runs that diverged)")
         axes[2, 0].set_ylabel("final error (dashed: at the fixed point)")
-        lines = [axes[0, 0].get_legend_handles_labels(), axes[2, 0].get_legend_handles_labels()]
-        handles, labels = lines[0][0] + lines[1][0], lines[0][1] + lines[1][1]
+        lines = [axes[row, 0].get_legend_handles_labels() for row in range(3)]
+        handles, labels = (list(itertools.chain(*each)) for each in zip(*lines, strict=True))
         figure.legend(handles, labels, loc="outside upper center", ncols=4)
     return figure
 
 
 def _curves(
-    axes: "Axes", datasets: Sequence["xarray.Dataset"], solid: float, colors: Mapping[Any, str]
+    axes: "Axes",
+    datasets: Sequence["xarray.Dataset"],
+    solid: float,
+    colors: Mapping[Any, str],
+    authors: bool,
 ) -> None:
     from . import style
 
     trace = select(datasets, "followon", features=FEATURES[0], solid=solid)
     time, curves = trace["time"].values, trace[MEASURE].transpose("run", "time").values
     style.band(axes, time, curves, style.VERMILION, lw=0.5, label="followon trace")
-    sizes = []
+    sizes, shown = [], np.unique(np.linspace(0, time[-1], NUM_POINTS).astype(int))
     for features, color in colors.items():
         learned = select(datasets, "gem", features=features, solid=solid, ridge=0.0)
         best = chosen(learned, MEASURE, statistics.final)
@@ -197,6 +234,10 @@ def _curves(
         style.band(axes, time, curves, color, label=f"GEM, {features}")
         sizes.append(f"$2^{{{round(float(np.log2(best['step_size'] / SCALE)))}}}$")
         axes.axhline(exact_error(features, solid, 0.0), color=color, ls="--", lw=1)
+        exact = exact_curve(features, solid, float(best["step_size"]), shown, authors)
+        exact = np.where(exact < 1e6, exact, np.nan)  # what would be off the panel by far
+        axes.plot(shown, exact, "-.", color=style.dark(color), lw=1.1)
+    axes.plot([], [], "-.", color=style.BLACK, lw=1.1, label="exact root mean square")
     guess = select(datasets, "constant", features=FEATURES[0], solid=solid)
     level = float(guess[MEASURE].mean())
     axes.axhline(level, color=style.BLACK, ls=":", lw=1.3, label="constant 1/(1 - gamma)")
@@ -223,6 +264,10 @@ def _step_sizes(
         kept = np.isfinite(errors).all(axis=1)
         mean, std = errors[kept].mean(axis=1), statistics.spread(errors[kept])
         axes.errorbar(places[kept], mean, std, fmt="o-", color=color, ms=3, lw=1.3, elinewidth=0.6)
+        edge = np.log2(thresholds(features, solid).mean_square / SCALE)
+        if places.min() - 0.7 < edge < places.max() + 0.7:
+            axes.axvline(edge, color=color, ls="-.", lw=1)
+    axes.plot([], [], "-.", color=style.GREY, lw=1, label="exact threshold in mean square")
 
 
 def _ridges(

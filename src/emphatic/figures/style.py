@@ -6,6 +6,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
 from .summary import SCALE
@@ -34,6 +35,12 @@ def panels(rows: int, columns: int, **options: Any) -> tuple[Figure, np.ndarray]
     """A figure that no window shows, and its (rows, columns) axes."""
     figure = Figure(figsize=options.pop("figsize"), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
+def dark(color: str) -> str:
+    """The colour of what is exact, over what is simulated in this colour."""
+    red, green, blue = to_rgb(color)
+    return to_hex((0.55 * red, 0.55 * green, 0.55 * blue))
 
 
 def band(axes: Axes, time: np.ndarray, curves: np.ndarray, color: str, **line: Any) -> None:

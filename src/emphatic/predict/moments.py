@@ -1,0 +1,291 @@
+"""The recursion of the second moments, as a matrix or matrix-free, and its powers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy import sparse
+
+from .affine import Affine, require, VECTORS
+
+DENSE = 3000  # unknowns up to which the recursion is a matrix
+FIRST, MOST = VECTORS, 2048  # vectors of a Krylov basis: at first, and at most
+AGREEMENT = 1e-7  # of what two bases say, one twice as large as the other
+EXHAUSTED = 1e-14  # what is left of a vector that adds nothing to a basis
+
+
+@dataclass(frozen=True, eq=False)
+class Recursion:
+    r"""$M'_{z'} = \sum_{y: z \to z'}\Pr(y|z)\,T(y)M_zT(y)^\top$, on symmetric matrices $M_z$.
+
+    Of each matrix the lower half is stored, and all halves are one vector of unknowns. The map
+    takes positive semidefinite matrices to such matrices.
+    """
+
+    maps: Float[np.ndarray, "y n n"]
+    probability: Float[np.ndarray, " y"]
+    source: Int[np.ndarray, " y"]
+    destination: Int[np.ndarray, " y"]
+    count: int
+
+    @cached_property
+    def half(self) -> tuple[np.ndarray, np.ndarray]:
+        """The rows and columns of the lower half of a matrix."""
+        return np.tril_indices(self.maps.shape[1])
+
+    @property
+    def size(self) -> int:
+        """How many unknowns there are."""
+        return self.count * len(self.half[0])
+
+    def packed(self, matrices: Float[np.ndarray, "z n n"]) -> Float[np.ndarray, " m"]:
+        """The unknowns of matrices."""
+        return matrices[:, *self.half].ravel()
+
+    def unpacked(self, unknowns: Float[np.ndarray, " m"]) -> Float[np.ndarray, "z n n"]:
+        """The matrices of unknowns."""
+        i, j = self.half
+        matrices = np.empty((self.count, *self.maps.shape[1:]))
+        matrices[:, i, j] = matrices[:, j, i] = unknowns.reshape(self.count, -1)
+        return matrices
+
+    def functional(self, weights: Float[np.ndarray, "z n n"]) -> Float[np.ndarray, " m"]:
+        r"""The row $g$ with $g^\top v = \sum_z\langle G_z, M_z\rangle$ for symmetric weights."""
+        i, j = self.half
+        return (weights[:, i, j] * np.where(i == j, 1.0, 2.0)).ravel()
+
+    @cached_property
+    def _arrivals(self) -> sparse.csr_array:
+        rows = len(self.probability)
+        where = (self.destination, np.arange(rows))
+        return sparse.csr_array((self.probability, where), shape=(self.count, rows))
+
+    def __call__(self, unknowns: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
+        """One step, without the matrix."""
+        moved = self.maps @ self.unpacked(unknowns)[self.source] @ self.maps.swapaxes(1, 2)
+        arrived = self._arrivals @ moved.reshape(len(moved), -1)
+        return self.packed(arrived.reshape(self.count, *moved.shape[1:]))
+
+    def matrix(self) -> Float[np.ndarray, "m m"]:
+        """One step as a matrix."""
+        i, j = self.half
+        found = np.zeros((self.count, len(i), self.count, len(i)))
+        for T, p, z, z_next in zip(
+            self.maps, self.probability, self.source, self.destination, strict=True
+        ):
+            both = T[i][:, i] * T[j][:, j] + T[i][:, j] * T[j][:, i] * (i != j)
+            found[z_next, :, z] += p * both
+        return found.reshape(self.size, self.size)
+
+
+def recursion(affine: Affine) -> Recursion:
+    r"""Of $M_z = \mathbb E[[1; d_t][1; d_t]^\top 1\{Z_t = z\}]$, whose corner is $\Pr(Z_t = z)$."""
+    return _of(affine, affine.augmented)
+
+
+def homogeneous(affine: Affine) -> Recursion:
+    r"""Of $\mathbb E[e_te_t^\top1\{Z_t = z\}]$ for a difference $e_{t+1} = B(Y_t)e_t$."""
+    return _of(affine, affine.matrix)
+
+
+def _of(affine: Affine, maps: np.ndarray) -> Recursion:
+    chain = affine.probability, affine.source, affine.destination
+    found = Recursion(maps, *chain, len(affine.start))
+    width = 3 * found.size if found.size <= DENSE else 2 * FIRST
+    require(f"{found.size} second moments", 8 * width * found.size)
+    return found
+
+
+def beginning(affine: Affine) -> Float[np.ndarray, "z n n"]:
+    """The moments at time 0."""
+    size = len(affine.mean)
+    joint = np.zeros((size + 1, size + 1))
+    joint[0, 0], joint[0, 1:], joint[1:, 0] = 1.0, affine.mean, affine.mean
+    joint[1:, 1:] = affine.covariance + np.outer(affine.mean, affine.mean)
+    return affine.start[:, None, None] * joint
+
+
+def unit(affine: Affine) -> float:
+    """The size of weights: of the root of the mean field, at least 1."""
+    chance = affine.stationary[affine.source] * affine.probability
+    field = np.tensordot(chance, affine.matrix, axes=1) - np.eye(len(affine.mean))
+    center = np.linalg.lstsq(field, -(chance @ affine.vector), rcond=1e-12)[0]
+    return float(max(1.0, np.abs(center).max(initial=0.0), np.abs(affine.mean).max(initial=0.0)))
+
+
+def mass(operator: Recursion) -> Float[np.ndarray, " m"]:
+    r"""The row that gives $\sum_z\Pr(Z_t = z)$, which every step conserves."""
+    corner = np.zeros_like(operator.maps[0])
+    corner[0, 0] = 1.0
+    return operator.functional(np.broadcast_to(corner, (operator.count, *corner.shape)))
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    r"""$v_t = V\,H^t\,h$: all moments at all times, by a matrix of moderate size.
+
+    **Arguments:**
+
+    - `matrix`: $H$; the recursion itself if it is small.
+    - `start`: $h$.
+    - `basis`: The rows $V^\top$ of a Krylov space, or None for the identity.
+    - `mass`: A row $\mu$ with $\mu^\top H = \mu^\top$, total probability.
+    """
+
+    matrix: Float[np.ndarray, "m m"]
+    start: Float[np.ndarray, " m"]
+    basis: Float[np.ndarray, "m l"] | None
+    mass: Float[np.ndarray, " m"]
+
+    def row(self, functional: Float[np.ndarray, " l"]) -> Float[np.ndarray, " m"]:
+        """A functional of the moments as one of the path's coordinates."""
+        return functional if self.basis is None else self.basis @ functional
+
+    def coordinates(self, times: Int[np.ndarray, " t"]) -> Float[np.ndarray, "m t"]:
+        """$H^th$ at times."""
+        return powers(self.matrix, self.start, times, self.mass)
+
+    def moments(self, times: Int[np.ndarray, " t"]) -> Float[np.ndarray, "t l"]:
+        """$v_t$ at times."""
+        found = self.coordinates(times)
+        return (found if self.basis is None else self.basis.T @ found).T
+
+    def values(
+        self, functional: Float[np.ndarray, " l"], times: Int[np.ndarray, " t"]
+    ) -> Float[np.ndarray, " t"]:
+        r"""$g^\top v_t$ at times; NaN where it is beyond all numbers."""
+        with np.errstate(invalid="ignore"):
+            return self.row(functional) @ self.coordinates(times)
+
+    def limit(self) -> Float[np.ndarray, " l"]:
+        r"""$v_\infty$, the fixed point of total probability 1; the recursion must be stable.
+
+        One of the equations $v = Lv$ follows from the others, and makes room for the mass.
+        """
+        size = len(self.start)
+        system, unit = np.eye(size) - self.matrix, np.zeros(size)
+        system[0], unit[0] = self.mass, 1.0
+        found = np.linalg.solve(system, unit)
+        return found if self.basis is None else self.basis.T @ found
+
+    def totals(
+        self, functional: Float[np.ndarray, " l"], times: Int[np.ndarray, " t"]
+    ) -> Float[np.ndarray, " t"]:
+        r"""$\sum_{\tau<t}g^\top v_\tau$ at times: one more unknown, to which each step adds."""
+        size = len(self.start)
+        bordered = np.zeros((size + 1, size + 1))
+        bordered[:size, :size], bordered[size, :size] = self.matrix, self.row(functional)
+        bordered[size, size] = 1.0
+        start, conserved = np.append(self.start, 0.0), np.append(self.mass, 0.0)
+        return powers(bordered, start, times, conserved)[-1]
+
+
+def path(
+    operator: Recursion,
+    start: Float[np.ndarray, "z n n"],
+    times: Int[np.ndarray, " t"],
+    unit: float = 1.0,
+) -> Path:
+    """The moments from a start on, by the matrix if it is small, or else in a Krylov space.
+
+    The space is doubled until twice as many vectors say the same at all times. In it lengths are
+    measured with weights divided by their `unit`, so that rounding in the large second moments
+    does not drown the small numbers that drive them.
+    """
+    first, conserved = operator.packed(start), mass(operator)
+    if operator.size <= DENSE:
+        return Path(operator.matrix(), first, None, conserved)
+    each = np.append(1.0, np.full(len(start[0]) - 1, unit))
+    units = np.tile(np.outer(each, each)[operator.half], operator.count)
+    space = Krylov(lambda v: operator(v * units) / units, first / units)
+    before, growth, size = np.zeros((0, len(times))), np.nan, FIRST
+    while True:
+        space.grow(size)
+        begin = np.zeros(len(space.matrix))
+        begin[0] = np.linalg.norm(first / units)
+        found = Path(space.matrix, begin, space.basis * units, space.basis @ (conserved * units))
+        after = found.coordinates(times)
+        with np.errstate(invalid="ignore"):  # infinity minus infinity
+            change = after - np.pad(before, ((0, len(after) - len(before)), (0, 0)))
+            agreed = np.linalg.norm(change, axis=0) <= AGREEMENT * np.linalg.norm(after, axis=0)
+        beyond = ~np.isfinite(after).all(0)
+        if beyond.any():  # of all numbers, if two spaces see the same growth
+            last, growth = growth, np.abs(np.linalg.eigvals(space.matrix)).max()
+            agreed = np.where(beyond, abs(growth - last) <= 1e-3 * (growth - 1.0), agreed)
+        if space.exhausted or agreed.all():
+            return found
+        if size >= min(MOST, operator.size):
+            known = times[agreed].max(initial=0)
+            raise ValueError(
+                f"times: with {size} vectors the moments of {operator.size} unknowns are known at "
+                f"{known} steps, and no later; ask for fewer steps"
+            )
+        before, size = after, 2 * size
+
+
+class Krylov:
+    """An orthonormal basis of the span of $v, Lv, L^2v, \\dots$, that can grow."""
+
+    def __init__(self, step: Callable[[np.ndarray], np.ndarray], start: np.ndarray):
+        self.step, self.exhausted, self.rest = step, False, 0.0
+        self.rows = start[None] / np.linalg.norm(start)
+        self.projected = np.zeros((1, 0))
+
+    @property
+    def basis(self) -> np.ndarray:
+        """The vectors, as rows."""
+        return self.rows[: self.projected.shape[1]]
+
+    @property
+    def matrix(self) -> np.ndarray:
+        r"""$H = V^\top LV$."""
+        return self.projected[: self.projected.shape[1]]
+
+    def grow(self, size: int) -> None:
+        """Up to that many vectors, fewer if they already span all that can be reached."""
+        done = self.projected.shape[1]
+        size = min(size, self.rows.shape[1])
+        require(f"{size} vectors of {self.rows.shape[1]} moments", 16 * size * self.rows.shape[1])
+        rows, H = np.zeros((size + 1, self.rows.shape[1])), np.zeros((size + 1, size))
+        rows[: done + 1], H[: done + 1, :done] = self.rows, self.projected
+        while done < size and not self.exhausted:
+            new = self.step(rows[done])
+            length = np.linalg.norm(new)
+            for _ in range(2):  # once is not orthogonal to rounding
+                along = rows[: done + 1] @ new
+                new = new - along @ rows[: done + 1]
+                H[: done + 1, done] += along
+            done += 1
+            H[done, done - 1] = self.rest = np.linalg.norm(new)
+            self.exhausted = bool(self.rest <= EXHAUSTED * length)
+            rows[done] = 0.0 if self.exhausted else new / self.rest
+        self.rows, self.projected = rows[: done + 1], H[: done + 1, :done]
+
+
+def powers(
+    matrix: Float[np.ndarray, "m m"],
+    start: Float[np.ndarray, " m"],
+    times: Int[np.ndarray, " t"],
+    conserved: Float[np.ndarray, " m"],
+) -> Float[np.ndarray, "m t"]:
+    r"""$H^th$ at all times at once, with one squaring for each binary digit.
+
+    A row $\mu^\top = \mu^\top H$ is kept as it is after each squaring: an eigenvalue that should be
+    one would otherwise drift by $10^{-16}$ a step.
+    """
+    found, digits = np.repeat(start[:, None], len(times), axis=1), np.array(times)
+    back = conserved / (conserved @ conserved)
+    with np.errstate(over="ignore", invalid="ignore"):
+        while digits.any():
+            odd = digits % 2 == 1
+            found[:, odd] = matrix @ found[:, odd]
+            digits = digits // 2
+            if digits.any():
+                matrix = matrix @ matrix
+                matrix += np.outer(back, conserved - conserved @ matrix)
+                if not np.isfinite(matrix).all():
+                    found[:, digits > 0] = np.inf
+                    break
+    return np.where(np.isfinite(found), found, np.inf)
