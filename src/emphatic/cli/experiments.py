@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from .._names import unknown
 from .networks import use_cores
-from .parsing import parse, parsed
+from .parsing import parse, parsed, place_and_options
 
 
 @dataclasses.dataclass
@@ -160,10 +160,11 @@ def _reproduce_all(options: All) -> int:
     from .. import report
     from ..figures import FIGURES
 
-    small = {"runs": 2, "steps": 2000} if options.quick else {"runs": options.runs}
-    use_cores(small["runs"])
+    steps = {"steps": 2000} if options.quick else {}
+    runs = 2 if options.quick else options.runs
+    use_cores(runs)
     for name in FIGURES:
-        _figure(name, options.out, seed=options.seed, **small)
+        _figure(name, options.out, runs=runs, seed=options.seed, **steps)
     page = options.out / "report.html"
     found = [report.from_folder(options.out / name) for name in FIGURES]
     report.write(page, found, "The figures of the paper, and beyond")
@@ -173,12 +174,7 @@ def _reproduce_all(options: All) -> int:
 
 def sweep_command(arguments: list[str]) -> int:
     """Runs the experiment of a TOML file."""
-    program, (path, *rest) = "emphatic sweep FILE.toml", arguments or [""]
-    if path in ("-h", "--help"):
-        parsed(File, ["--help"], program)
-    if path.startswith("-") or not path:
-        raise ValueError(f"file: not given; `{program}` needs a TOML file")
-    options = parsed(File, rest, f"emphatic sweep {path}")
+    path, options = place_and_options("sweep", File, arguments, "file", "a TOML file")
     from .. import _show, store
     from ..experiment import estimate, units
     from ..experiment_file import read
@@ -211,12 +207,8 @@ def sweep_command(arguments: list[str]) -> int:
 
 def status_command(arguments: list[str]) -> int:
     """Shows how far an experiment is."""
-    program, (folder, *rest) = "emphatic status DIR", arguments or [""]
-    if folder in ("-h", "--help"):
-        parsed(Status, ["--help"], program)
-    if folder.startswith("-") or not folder:
-        raise ValueError(f"folder: not given; `{program}` needs the folder of a sweep")
-    options = parsed(Status, rest, f"emphatic status {folder}")
+    needs = "the folder of a sweep"
+    folder, options = place_and_options("status", Status, arguments, "folder", needs)
     from .. import _show, store
 
     found = store.status(folder)

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from .parsing import parsed
+from .parsing import parsed, place_and_options
 
 
 @dataclasses.dataclass
@@ -108,12 +108,8 @@ def _board(folder: Path):
 
 
 def evaluate_command(arguments: list[str]) -> int:
-    program, (path, *rest) = "emphatic evaluate PATH", arguments or [""]
-    if path in ("-h", "--help"):
-        parsed(Evaluate, ["--help"], program)
-    if path.startswith("-") or not path:
-        raise ValueError(f"path: not given; `{program}` needs a folder or a file with a policy")
-    options = parsed(Evaluate, rest, f"emphatic evaluate {path}")
+    needs = "a folder or a file with a policy"
+    path, options = place_and_options("evaluate", Evaluate, arguments, "path", needs)
     from .. import _checks as checks
     from .. import _show
     from ..deep.policy import load, played

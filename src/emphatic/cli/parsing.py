@@ -106,6 +106,18 @@ def parse(command: str, options: type, arguments: list[str]):
     return build(**chosen), getattr(found, command), title
 
 
+def place_and_options(
+    command: str, kind: type, arguments: list[str], name: str, needs: str
+) -> tuple[str, Any]:
+    """The file or folder that follows a command, and the options after it."""
+    program, (place, *rest) = f"emphatic {command} {name.upper()}", arguments or [""]
+    if place in ("-h", "--help"):
+        parsed(kind, ["--help"], program)
+    if place.startswith("-") or not place:
+        raise ValueError(f"{name}: not given; `{program}` needs {needs}")
+    return place, parsed(kind, rest, f"emphatic {command} {place}")
+
+
 def parsed(kind: type, arguments: list[str], program: str):
     """tyro, with its error boxes turned into one line."""
     import tyro
