@@ -16,6 +16,8 @@ from emphatic import learners, MDP, oracle, predict, Problem, problems, schedule
 from emphatic.agents.actor_critic import actor_critic
 from emphatic.engine import Measure, run
 from emphatic.predict import moments
+from emphatic.predict.affine import family
+from emphatic.predict.stability import stable_up_to
 
 from . import transcriptions
 from .plainly import plainly
@@ -85,12 +87,22 @@ def enumerated(problem, target, name, measure, labels, points, num_steps):
     return first, second, square
 
 
+def labels_of(problem, name):
+    """What the weights of a learner are called, in the order of its state."""
+    found = []
+    for full, kind in transcriptions.LEARNERS[name][0].items():
+        size = kind[1] if isinstance(kind, tuple) else "x"
+        size = size if isinstance(size, int) else getattr(problem, size).shape[-1]
+        found += [f"{full}[{number}]" for number in range(size)]
+    return found
+
+
 @pytest.mark.parametrize("name", AFFINE)
 def test_the_recursion_is_the_enumeration_of_all_paths(name):
     """With a discount that varies, and a start that is not stationary, to 1e-12."""
     problem, target = build((2, 2, 2, 3), 11, varying=True)
     learner, rng = made(name, problem, target), np.random.default_rng(5)
-    labels = predict.affine(problem, learner, target).names
+    labels = labels_of(problem, name)
     size, num_steps = len(labels), 2
     center, root = rng.normal(size=size), 0.5 * rng.normal(size=(size, size))
     # A law of 2n points that has this mean, and the covariance root root'.
@@ -107,6 +119,7 @@ def test_the_recursion_is_the_enumeration_of_all_paths(name):
         measure=measure,
         initial=(center, root @ root.T),
     )
+    assert list(curve.names) == labels
     covariance = second - first[:, :, None] * first[:, None, :]
     scale = 1 + np.abs(second).max(initial=0.0)
     np.testing.assert_allclose(curve.mean, first, atol=1e-12)
@@ -235,14 +248,14 @@ def test_the_limit_is_where_the_curve_goes_and_near_the_fixed_point(name):
     problem, target = build((3, 2, 2, 5), 5, varying=True)
     make = {"gem": learners.gem, "gq2": learners.gq2, "tdc": learners.tdc}[name]
     measure = "emphasis" if name == "gem" else "value"
-    for size in (0.1, 1e-4):
-        found = predict.limit(problem, make(size), target=target, measure=measure)
-        curve = predict.learning_curve(problem, make(size), [10**8], target=target, measure=measure)
-        assert found.mean is not None
-        assert found.covariance is not None
-        np.testing.assert_allclose(found.rmse, curve.rmse[0], rtol=1e-6)
-        np.testing.assert_allclose(found.mean, curve.mean[0], atol=1e-6)
-        np.testing.assert_allclose(found.covariance, curve.covariance[0], atol=1e-6)
+    found = predict.limit(problem, make(0.1), target=target, measure=measure)
+    curve = predict.learning_curve(problem, make(0.1), [10**8], target=target, measure=measure)
+    np.testing.assert_allclose(found.rmse, curve.rmse[0], rtol=1e-6)
+    for one, other in ((found.mean, curve.mean[0]), (found.covariance, curve.covariance[0])):
+        assert one is not None
+        np.testing.assert_allclose(one, other, atol=1e-6)
+    found = predict.limit(problem, make(1e-4), target=target, measure=measure)
+    assert found.mean is not None
     system = getattr(oracle, f"{name}_system")(problem, target)
     np.testing.assert_allclose(found.mean, system.solution(), rtol=0.01, atol=0.01)
 
@@ -275,12 +288,13 @@ def test_at_a_threshold_the_spectral_radius_is_one(name, monkeypatch):
     problem, target = build((3, 2, 2, 2), 4, varying=True)
     make = getattr(learners, name)
     found = predict.thresholds(problem, make, target=target)
+    maps = family(problem, make, (ALPHA,), target)
     for size, threshold in ((1, found.mean), (2, found.mean_square)):
         for factor in (0.999, 1.001):
-            each = predict.affine(problem, make(float(factor * threshold)), target).seen()
+            each = maps(factor * threshold).seen()
             assert (radius(kronecker(each, size)) < 1) == (factor < 1)
     monkeypatch.setattr(moments, "DENSE", 10)
-    again = predict.thresholds(problem, make, target=target)
+    again = stable_up_to(maps)
     np.testing.assert_allclose(again.mean_square, found.mean_square, rtol=1e-5)
 
 
@@ -315,7 +329,7 @@ def test_where_the_mean_field_is_unstable_no_step_size_is_stable():
     assert curve.rmse[1] == np.inf
 
 
-def diverged(problem, size, num_steps=20_000):
+def diverged(problem, size, num_steps=10_000):
     """The share of 20 simulated runs whose weights grow beyond all that is reasonable."""
     dataset = run(
         problem,
@@ -335,8 +349,8 @@ def test_stable_in_mean_and_almost_surely_is_not_stable_in_mean_square():
     problem = problems.baird("aliased", solid=0.3)
     found = predict.thresholds(problem, learners.gem)
     assert found.mean_square < 0.1 < found.mean
-    stable = predict.lyapunov(problem, learners.gem(0.1), num_steps=30_000)
-    unstable = predict.lyapunov(problem, learners.gem(0.15), num_steps=10_000)
+    stable = predict.lyapunov(problem, learners.gem(0.1), num_steps=20_000)
+    unstable = predict.lyapunov(problem, learners.gem(0.15), num_steps=2000)
     assert stable.high < 0 < unstable.low
     assert diverged(problem, 0.1) == 0.0
     assert diverged(problem, 0.15) == 1.0
@@ -360,7 +374,7 @@ def test_the_best_step_size_is_the_best_and_its_area_is_the_mean_square_over_ste
     for by, error in cases:
         best = predict.best_step_size(problem, learners.td, num_steps, by=by, measure="value")
         np.testing.assert_allclose(best.rmse, error(best.step_size), rtol=1e-9)
-        assert all(best.rmse <= error(factor * best.step_size) for factor in (0.5, 0.95, 1.05, 2))
+        assert all(best.rmse <= error(factor * best.step_size) for factor in (0.9, 1.1))
 
 
 @pytest.mark.slow
@@ -548,6 +562,12 @@ def require_agreement(problem, name, step_size, num_runs, num_steps):
 )
 def test_simulation_agrees_with_the_exact_curve(problem, name, step_size):
     require_agreement(problem, name, step_size, num_runs=1000, num_steps=100)
+
+
+def test_simulation_agrees_from_the_first_step_on_where_the_start_is_not_stationary():
+    problem, _ = build((3, 2, 2, 5), 11, varying=True)
+    assert np.abs(problem.start - problem.stationary).max() > 0.2
+    require_agreement(problem, "gem", ALPHA, num_runs=2000, num_steps=4)
 
 
 @pytest.mark.slow

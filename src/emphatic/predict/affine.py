@@ -162,23 +162,21 @@ def family(
         return ravel_pytree(learner.step(state, y))[0], learner.predict(state, y)
 
     @jax.jit
-    def values(sizes: tuple, d: Any, samples: Sample) -> tuple[Any, Any]:
-        return jax.vmap(lambda sample: step(sizes, d, sample))(samples)
+    def evaluated(sizes: tuple, d: Any, samples: Sample) -> tuple[Any, Any]:
+        def of(sample: Sample) -> tuple[Any, Any]:
+            return step(sizes, d, sample), jax.jacfwd(step, argnums=1)(sizes, d, sample)
 
-    @jax.jit
-    def slopes(sizes: tuple, d: Any, samples: Sample) -> tuple[Any, Any]:
-        return jax.vmap(lambda sample: jax.jacfwd(step, argnums=1)(sizes, d, sample))(samples)
+        return jax.vmap(of)(samples)
 
     def maps(sizes: tuple, time: int = 0) -> Maps:
-        when, zero = replace(samples, time=np.full_like(samples.time, time)), np.zeros(size)
+        when = replace(samples, time=np.full_like(samples.time, time))
         with jax.enable_x64(True):
-            found = (*slopes(sizes, zero, when), *values(sizes, zero, when))
-        matrix, slope, vector, offset = (np.asarray(each, np.float64) for each in found)
-        return matrix, vector, slope, offset
+            (vector, offset), (matrix, slope) = evaluated(sizes, np.zeros(size), when)
+        return tuple(np.asarray(each, np.float64) for each in (matrix, vector, slope, offset))
 
     def at(d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         with jax.enable_x64(True):
-            moved, predicted = values(example, d, samples)
+            moved, predicted = evaluated(example, d, samples)[0]
         return np.asarray(moved), np.asarray(predicted)
 
     found = maps(example)
