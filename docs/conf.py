@@ -49,6 +49,7 @@ DETAILED = (
     "emphatic.ex",
     "emphatic.store",
     "emphatic.cluster",
+    "emphatic.gathering",
     "emphatic.agents.",
 )
 MODULES = [
@@ -65,6 +66,7 @@ MODULES = [
     "emphatic.engine",
     "emphatic.predict",
     "emphatic.experiment",
+    "emphatic.gathering",
     "emphatic.experiment_file",
     "emphatic.expressions",
     "emphatic.comparison",

@@ -13,7 +13,7 @@ import pytest
 import xarray
 from PIL import Image
 
-from emphatic import _show, cli
+from emphatic import _show_runs, cli
 from emphatic.deep import gym, policy, replay, task
 from emphatic.deep.agent import Agent
 from emphatic.deep.environment import Environment
@@ -552,7 +552,7 @@ def test_training_goes_on_after_an_interruption_but_not_as_another_one(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(_show, "show_values", stop)
+        patch.setattr(_show_runs, "show_values", stop)
         assert cli.main(arguments) == 130
     assert sorted(path.name for path in out.iterdir()) == ["checkpoint.safetensors", "experience"]
     kept = (out / "checkpoint.safetensors").read_bytes()

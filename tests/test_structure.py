@@ -29,7 +29,8 @@ MAY_IMPORT = {
     "oracle": {"_types", "_checks", "_markov", "mdp"},
     "agents": {"_types", "_markov", "_names", "mdp", "schedules", "learners"},
     "engine": {"_types", "_checks", "_names", "schedules", "mdp", "learners", "oracle"},
-    "experiment": {"_types", "_checks", "_files", "mdp", "problems", "engine"},
+    "gathering": set(),
+    "experiment": {"_types", "_checks", "_files", "mdp", "problems", "engine", "gathering"},
     "predict": {"_types", "_checks", "_names", "mdp", "oracle", "engine"},
     "statistics": set(),
     "report": {
@@ -53,7 +54,7 @@ MAY_IMPORT = {
         "oracle",
         "agents",
     },
-    "store": {"_files", "engine", "experiment", "problems"},
+    "store": {"_files", "engine", "experiment", "gathering", "problems"},
 }
 
 

@@ -20,7 +20,8 @@ from safetensors.numpy import save as serialized
 
 from ._files import checksum, lock, PART, replacing, writable
 from .engine.tasks import Progress
-from .experiment import compute, Experiment, gather, layout, Unit, units, VERSIONED
+from .experiment import compute, Experiment, layout, Unit, units
+from .gathering import gather, VERSIONED
 from .problems import digest
 from .problems import save as save_problem
 

@@ -148,12 +148,12 @@ def reproduce_command(arguments: list[str]) -> int:
 
 
 def _figure(name: str, out: Path, **options: Any) -> None:
-    from .. import _show
+    from .. import _show_runs
     from ..figures.reproduce import reproduce
 
-    with _show.progress(name) as progress:
+    with _show_runs.progress(name) as progress:
         summary = reproduce(name, out, progress=progress, **options)
-    _show.show_figure(name, summary, out / name)
+    _show_runs.show_figure(name, summary, out / name)
 
 
 def _reproduce_all(options: All) -> int:
@@ -175,7 +175,7 @@ def _reproduce_all(options: All) -> int:
 def sweep_command(arguments: list[str]) -> int:
     """Runs the experiment of a TOML file."""
     path, options = place_and_options("sweep", File, arguments, "file", "a TOML file")
-    from .. import _show, store
+    from .. import _show_runs, store
     from ..experiment import estimate, units
     from ..experiment_file import read
 
@@ -186,11 +186,11 @@ def sweep_command(arguments: list[str]) -> int:
     experiment = dataclasses.replace(read(path), **asked)
     folder = options.out or Path("results") / experiment.name
     store.require(folder, experiment.name)
-    _show.show_plan(experiment, estimate(units(experiment)), folder)
+    _show_runs.show_plan(experiment, estimate(units(experiment)), folder)
     if options.dry_run:
         return 0
     told: list[str] = []
-    with _show.progress(experiment.name) as progress:
+    with _show_runs.progress(experiment.name) as progress:
         if options.cluster is None:
             store.run(experiment, folder, progress=progress, tell=told.append)
         else:
@@ -200,7 +200,7 @@ def sweep_command(arguments: list[str]) -> int:
     for words in told:
         print(f"emphatic: {words}", file=sys.stderr)
     found = store.status(folder)
-    _show.show_status(found, folder)
+    _show_runs.show_status(found, folder)
     print(f"next: emphatic report {folder}")
     return 1 if found["aside"] else 0
 
@@ -209,23 +209,25 @@ def status_command(arguments: list[str]) -> int:
     """Shows how far an experiment is."""
     needs = "the folder of a sweep"
     folder, options = place_and_options("status", Status, arguments, "folder", needs)
-    from .. import _show, store
+    from .. import _show_runs, store
+    from .._json import as_json
 
     found = store.status(folder)
     if options.json:
-        print(_show.as_json(found))
+        print(as_json(found))
     else:
-        _show.show_status(found, Path(folder))
+        _show_runs.show_status(found, Path(folder))
     return 1 if found["left"] else 0
 
 
 def compare_command(arguments: list[str]) -> int:
     """Runs learners on a problem, side by side."""
     problem, options, title = parse("compare", Compare, arguments)
-    from .. import _show
+    from .. import _show_runs
+    from .._json import as_json
     from ..comparison import compare
 
-    with _show.progress(title) as progress:
+    with _show_runs.progress(title) as progress:
         found = compare(
             problem,
             options.learners,
@@ -236,9 +238,9 @@ def compare_command(arguments: list[str]) -> int:
             progress=progress,
         )
     if options.json:
-        print(_show.as_json({"problem": title, **found}))
+        print(as_json({"problem": title, **found}))
     else:
-        _show.show_comparison(title, found)
+        _show_runs.show_comparison(title, found)
     return 0
 
 

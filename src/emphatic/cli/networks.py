@@ -68,7 +68,7 @@ def train_command(arguments: list[str]) -> int:
     options = parsed(Train, arguments, "emphatic train")
     use_cores(options.seeds)
     from .. import _checks as checks
-    from .. import _show
+    from .. import _show_runs
     from ..deep.policy import trained
 
     checks.count("steps", options.steps)
@@ -80,7 +80,7 @@ def train_command(arguments: list[str]) -> int:
     board = _board(options.out / "tensorboard") if options.tensorboard else None
 
     def watch(steps: int, values: dict[str, np.ndarray]) -> None:
-        _show.show_values(steps, options.steps, values)
+        _show_runs.show_values(steps, options.steps, values)
         if board is not None:
             for name, entries in values.items():
                 for seed, value in zip(seeds, entries, strict=True):
@@ -93,7 +93,7 @@ def train_command(arguments: list[str]) -> int:
     finally:
         if board is not None:
             board.close()
-    print(f"written to {options.out}: {_show.listed(options.out)}")
+    print(f"written to {options.out}: {_show_runs.listed(options.out)}")
     return 0
 
 
@@ -111,14 +111,15 @@ def evaluate_command(arguments: list[str]) -> int:
     needs = "a folder or a file with a policy"
     path, options = place_and_options("evaluate", Evaluate, arguments, "path", needs)
     from .. import _checks as checks
-    from .. import _show
+    from .. import _show_runs
+    from .._json import as_json
     from ..deep.policy import load, played
 
     checks.count("episodes", options.episodes)
     learned = load(path)
     found = played(learned, options.episodes, options.seed)
     if options.json:
-        print(_show.as_json(found))
+        print(as_json(found))
     else:
-        _show.show_returns(found)
+        _show_runs.show_returns(found)
     return 0
