@@ -169,20 +169,21 @@ def test_a_unit_that_always_kills_its_worker_is_set_aside_and_the_rest_completes
     assert store.status(folder)["aside"] == []
 
 
-def failing(step_size):
-    if multiprocessing.parent_process() is not None:
-        raise KeyError("no such thing")
-    return learners.gem(step_size)
-
-
-def test_an_error_in_a_unit_names_it_and_what_is_finished_is_kept(tmp_path, scheduler):
+@pytest.mark.parametrize("last", [False, True])
+def test_an_error_in_a_unit_names_it_and_what_is_finished_is_kept(tmp_path, scheduler, last):
     def make(step_size):
-        return failing(step_size)
+        if multiprocessing.parent_process() is not None:
+            raise FileNotFoundError("no such thing")
+        return learners.gem(step_size)
 
-    with pytest.raises(RuntimeError, match=r"^gem, features=one-hot, runs 0 to 9: KeyError.*no su"):
-        cluster.run(experiment(make, num_runs=10, num_steps=301), tmp_path / "store", scheduler)
-    assert list((tmp_path / "store" / "running").iterdir()) == []
-    assert store.status(tmp_path / "store")["running"] == []
+    folder, asked = tmp_path / "store", experiment(make, num_runs=10, num_steps=301)
+    opened, (_, other) = store.begin(asked, folder)
+    if last:
+        opened.keep(other, store.computed(other))
+    with pytest.raises(RuntimeError, match=r"^gem, features=one-hot, runs 0 to 9: FileNotFoundEr"):
+        cluster.run(asked, folder, scheduler)
+    assert list((folder / "running").iterdir()) == []
+    assert opened.path(other).exists() >= last
 
 
 def test_workers_with_other_versions_are_refused(tmp_path, scheduler, monkeypatch):

@@ -208,17 +208,24 @@ def _spread(
     from distributed import KilledWorker
 
     flying: dict[str, tuple[Any, Unit]] = {}
-    landed: SimpleQueue[Any] = SimpleQueue()
+    landed: SimpleQueue[tuple[str, Any]] = SimpleQueue()
     suspects: list[Unit] = []
     more, alone, failure = True, False, None
 
     def send(unit: Unit) -> None:
         future = client.submit(_serve, cloudpickle.dumps(unit), versions(), pure=False)
         flying[future.key] = future, unit
-        future.add_done_callback(landed.put)
+        future.add_done_callback(fetch)
+
+    def fetch(future: Any) -> None:
+        """Elsewhere, since a worker may die with a result: its renewal is not to wait for that."""
+        try:
+            landed.put((future.key, future.result()))
+        except Exception as error:
+            landed.put((future.key, error))
 
     try:
-        while more or flying or suspects:
+        while more or flying or suspects or failure:
             most = room()  # also when all are sent: jobs that end are replaced then too
             while more and failure is None and len(flying) < most:
                 claimed = next(claims, ())
@@ -230,42 +237,37 @@ def _spread(
                 alone = True
                 send(suspects.pop())
             try:
-                future = landed.get(timeout=0.0 if failure else PATIENCE)
+                key, found = landed.get(timeout=0.0 if failure else PATIENCE)
             except Empty:
                 if failure is not None:
                     raise failure from failure.__cause__
                 continue
-            _, unit = flying.pop(future.key)
-            try:
-                dataset = _result(future, unit)
-            except KilledWorker as death:
-                if not alone:
-                    suspects.append(unit)
-                    continue
-                store.set_aside(unit, f"its workers died, the last at {death.last_worker.address}")
+            _, unit = flying.pop(key)
+            if not isinstance(found, Exception):
+                yield unit, found
+            elif not isinstance(found, KilledWorker):
+                failure = failure or _failure(unit, found)  # after what has landed besides
+            elif not alone:
+                suspects.append(unit)
+            else:
+                store.set_aside(unit, f"its workers died, the last at {found.last_worker.address}")
                 aside.append(unit.title)
-                dataset = None
-            except (ValueError, RuntimeError) as error:
-                failure = error  # after what has landed besides
-                continue
-            yield unit, dataset
+                yield unit, None
     finally:
         client.cancel([future for future, _ in flying.values()])
 
 
-def _result(future: Any, unit: Unit) -> "xarray.Dataset":
-    """What a worker sent, or what went wrong, with the name of the unit."""
-    from distributed import CancelledError, KilledWorker
+def _failure(unit: Unit, error: Exception) -> Exception:
+    """What went wrong, with the name of the unit."""
+    from distributed import CancelledError
+    from distributed.comm.core import CommClosedError
 
-    try:
-        return future.result()
-    except KilledWorker:
-        raise
-    except (CancelledError, OSError):
-        raise ValueError(_GONE) from None
-    except Exception as error:
-        kind = ValueError if isinstance(error, ValueError) else RuntimeError
-        raise kind(f"{unit.title}: {type(error).__name__}: {error}") from error
+    if isinstance(error, CancelledError | CommClosedError):
+        return ValueError(_GONE)
+    kind = ValueError if isinstance(error, ValueError) else RuntimeError
+    failure = kind(f"{unit.title}: {type(error).__name__}: {error}")
+    failure.__cause__ = error
+    return failure
 
 
 def _room(client: Any, renew: Callable[[], Any] | None, tell: Tell) -> Callable[[], int]:
