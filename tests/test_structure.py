@@ -54,7 +54,17 @@ MAY_IMPORT = {
         "oracle",
         "agents",
     },
-    "store": {"_files", "engine", "experiment", "gathering", "problems"},
+    "provenance": {"gathering"},
+    "shards": {"_files"},
+    "store": {
+        "_files",
+        "engine",
+        "experiment",
+        "gathering",
+        "problems",
+        "provenance",
+        "shards",
+    },
 }
 
 

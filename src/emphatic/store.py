@@ -2,28 +2,30 @@
 
 import json
 import os
-import platform
-import subprocess
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, ExitStack, suppress
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from importlib.metadata import version
+from functools import partial
 from pathlib import Path
 from typing import Any, IO, TYPE_CHECKING
 
 import numpy as np
-from safetensors import safe_open, SafetensorError
-from safetensors.numpy import save as serialized
+from safetensors import SafetensorError
 
 from ._files import checksum, lock, PART, replacing, writable
 from .engine.tasks import Progress
 from .experiment import compute, Experiment, layout, Unit, units
-from .gathering import gather, VERSIONED
+from .gathering import gather
 from .problems import digest
 from .problems import save as save_problem
+from .provenance import provenance as provenance
+from .provenance import versions as versions
+from .shards import checked, description_of
+from .shards import kept as kept
+from .shards import read as read
+from .shards import write as write
 
 if TYPE_CHECKING:
     import xarray
@@ -47,140 +49,6 @@ Claims = Iterator[tuple[Unit, Progress] | None]
 
 Compute = Callable[[Claims], Generator[tuple[Unit, "xarray.Dataset | None"], None, None]]
 """Computes units in any order, and takes the next when it has room; None for one that it cannot."""
-
-
-# A dataset in a file
-
-
-def write(path: Path, dataset: "xarray.Dataset", description: Mapping[str, Any]) -> None:
-    """Writes a dataset and what describes it to a safetensors file, atomically.
-
-    Variables and coordinates are tensors; words are in the metadata, in JSON, and so is the SHA-256
-    of everything.
-
-    **Arguments:**
-
-    - `path`: The file.
-    - `dataset`: The dataset; its attributes must be such that JSON can hold them.
-    - `description`: What it is, as JSON can hold it.
-    """
-    every = {str(name): np.asarray(each.values) for name, each in dataset.variables.items()}
-    arrays = {name: each for name, each in every.items() if each.dtype.kind in "biuf"}
-    header = {
-        "format": FORMAT,
-        "description": dict(description),
-        "attributes": dict(dataset.attrs),
-        "axes": {str(name): list(each.dims) for name, each in dataset.variables.items()},
-        "coordinates": [str(name) for name in dataset.coords],
-        "words": {name: each.tolist() for name, each in every.items() if name not in arrays},
-    }
-    header["checksum"] = checksum(header, arrays)
-    data = serialized(
-        {name: np.ascontiguousarray(each) for name, each in arrays.items()},
-        {"emphatic": json.dumps(header, sort_keys=True)},
-    )
-    with replacing(path) as file:
-        file.write(data)
-
-
-def read(path: Path) -> tuple["xarray.Dataset", dict[str, Any]]:
-    """The dataset that [write] wrote, and its description; a `ValueError` if it is damaged.
-
-    **Arguments:**
-
-    - `path`: The file.
-    """
-    import xarray
-
-    header, arrays = _checked(path)
-    axes, words = header["axes"], header["words"]
-    every = {name: (axes[name], arrays.get(name, words.get(name))) for name in axes}
-    coordinates = {name: every.pop(name) for name in header["coordinates"]}
-    return xarray.Dataset(every, coordinates, header["attributes"]), header["description"]
-
-
-def _checked(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What is written in a file: words and arrays; a `ValueError` if they are damaged."""
-    try:
-        with safe_open(os.fspath(path), "np") as file:
-            names, header = file.keys(), json.loads((file.metadata() or {})["emphatic"])
-            arrays = {name: file.get_tensor(name) for name in names}
-        expected = header.pop("checksum")
-        if expected != checksum(header, arrays):
-            raise ValueError("its content has another checksum")
-    except (OSError, SafetensorError, KeyError, ValueError) as error:
-        raise ValueError(f"store: {path} is damaged: {error}") from None
-    return header, arrays
-
-
-def kept(path: Path, description: Mapping[str, Any]) -> "xarray.Dataset | None":
-    """The dataset of a file, if it is there, undamaged, and what is described.
-
-    **Arguments:**
-
-    - `path`: The file.
-    - `description`: What it must be.
-    """
-    try:
-        dataset, found = read(path)
-    except ValueError:
-        return None
-    return dataset if found == json.loads(json.dumps(dict(description))) else None
-
-
-def _description(path: Path) -> dict[str, Any]:
-    """What a file says that it is, without a look at the rest."""
-    with safe_open(os.fspath(path), "np") as file:
-        return json.loads((file.metadata() or {})["emphatic"])["description"]
-
-
-# Where results come from
-
-
-@cache
-def commit() -> str | None:
-    """The commit of this source, if it is a checkout."""
-    here = Path(__file__).parent
-    try:
-        for words in (["ls-files", "--error-unmatch", "__init__.py"], ["rev-parse", "HEAD"]):
-            found = subprocess.run(
-                ["git", *words], cwd=here, capture_output=True, text=True, check=True
-            )
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return found.stdout.strip()
-
-
-@cache
-def versions() -> dict[str, str]:
-    """The versions of Python and of those packages that results depend on."""
-    return {
-        "python": platform.python_version(),
-        **{name: version(name) for name in VERSIONED},
-    }
-
-
-def provenance(engine: str) -> dict[str, Any]:
-    """What a result depends on besides its definition: versions, source and device.
-
-    **Arguments:**
-
-    - `engine`: What computed it.
-    """
-    device = f"CPU, {platform.machine()}"
-    if engine == "scan":
-        import jax
-
-        device = f"{jax.devices()[0].device_kind}, {platform.machine()}"
-    return {
-        "versions": versions(),
-        "commit": commit(),
-        "engine": engine,
-        "device": device,
-    }
-
-
-# A folder of units
 
 
 @dataclass(frozen=True)
@@ -267,7 +135,7 @@ class Store:
         path = self.path(unit)
         if not path.exists():
             return False
-        self.shards.setdefault(unit.address, []).append(_shard(path, _description(path)))
+        self.shards.setdefault(unit.address, []).append(_shard(path, description_of(path)))
         return True
 
     def set_aside(self, unit: Unit, reason: str) -> None:
@@ -387,7 +255,8 @@ def require(folder: Path, name: str) -> None:
     if not folder.is_dir():
         return
     if not (folder / EXPERIMENT).exists():
-        ours = {UNITS, PROBLEMS, RUNNING, ASIDE, LOCK, ".probe"}
+        # The plan itself may come between the two looks, from a process that is faster.
+        ours = {UNITS, PROBLEMS, RUNNING, ASIDE, LOCK, EXPERIMENT, ".probe"}
         others = {path.name for path in folder.iterdir()} - ours
         if any(not (each.startswith(EXPERIMENT) and each.endswith(PART)) for each in others):
             raise ValueError(
@@ -407,7 +276,7 @@ def _shards(folder: Path, tell: Tell | None = None) -> dict[str, list[Shard]]:
     found: dict[str, list[Shard]] = {}
     for path in sorted((folder / UNITS).glob("*.safetensors")):
         try:
-            description = _description(path) if tell is None else _checked(path)[0]["description"]
+            description = description_of(path) if tell is None else checked(path)[0]["description"]
         except (ValueError, SafetensorError, KeyError, OSError) as error:
             if tell is None:
                 raise ValueError(f"store: {path} is damaged; run it again") from None
