@@ -118,6 +118,18 @@ def test_the_status_is_told_to_people_and_to_programs(swept, capsys):
     assert (status, json.loads(out)["diverged"]) == (0, 36)
 
 
+def test_the_status_of_a_folder_is_that_of_all_experiments_below_it(swept, capsys, tmp_path):
+    for name in ("one", "two"):
+        shutil.copytree(swept[1], tmp_path / "figure" / "data" / name)
+    status, out, _ = run(capsys, "status", str(tmp_path))
+    assert (status, out.count("108 of 108 cells done")) == (0, 2)
+    next((tmp_path / "figure" / "data" / "two" / "units").iterdir()).unlink()
+    status, out, _ = run(capsys, "status", str(tmp_path), "--json")
+    left = {path: each["left"] for path, each in json.loads(out).items()}
+    assert status == 1
+    assert sorted(left.values())[0] == 0 < sorted(left.values())[1]
+
+
 def test_quick_options_and_numbers_in_place_of_the_files(capsys, tmp_path, swept):
     arguments = ["sweep", str(swept[0]), "--quick", "--out", str(tmp_path / "quick")]
     assert run(capsys, *arguments)[0] == 0

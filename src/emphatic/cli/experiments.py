@@ -206,18 +206,21 @@ def sweep_command(arguments: list[str]) -> int:
 
 
 def status_command(arguments: list[str]) -> int:
-    """Shows how far an experiment is."""
-    needs = "the folder of a sweep"
+    """Shows how far an experiment is, or all experiments below a folder."""
+    needs = "the folder of a sweep, or one with several below it"
     folder, options = place_and_options("status", Status, arguments, "folder", needs)
     from .. import _show_runs, store
     from .._json import as_json
 
-    found = store.status(folder)
+    below = [path.parent for path in sorted(Path(folder).rglob(store.EXPERIMENT))]
+    found = {place: store.status(place) for place in below or [Path(folder)]}
     if options.json:
-        print(as_json(found))
+        every = {str(place): each for place, each in found.items()}
+        print(as_json(every if len(every) > 1 else next(iter(every.values()))))
     else:
-        _show_runs.show_status(found, Path(folder))
-    return 1 if found["left"] else 0
+        for place, each in found.items():
+            _show_runs.show_status(each, place)
+    return 1 if any(each["left"] for each in found.values()) else 0
 
 
 def compare_command(arguments: list[str]) -> int:
