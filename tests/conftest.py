@@ -1,5 +1,7 @@
 """Float64, strict broadcasting, and checked types and shapes, before `emphatic` is imported."""
 
+import fcntl
+import json
 import os
 import subprocess
 import sys
@@ -25,22 +27,34 @@ settings.load_profile("emphatic")
 
 @pytest.hookimpl(tryfirst=True)  # before the groups are read
 def pytest_collection_modifyitems(items):
-    """Tests of a file run in one process, and so do all that look at the reproduced figures."""
-    seen = {item.path for item in items if "reproduced" in item.fixturenames}
+    """Tests of a file run in one process."""
     for item in items:
-        group = "figures" if item.path in seen else item.path.name
-        item.add_marker(pytest.mark.xdist_group(group))
+        item.add_marker(pytest.mark.xdist_group(item.path.name))
 
 
 @pytest.fixture(scope="session")
 def reproduced(tmp_path_factory):
     """For each figure the folder, status and output of `emphatic reproduce`, in a small size.
 
-    As a user would run it: with JAX as it comes, and types not checked.
+    As a user would run it: with JAX as it comes, and types not checked. Made once for all processes
+    that test: the first one that needs it makes it, and the others wait.
     """
+    base = tmp_path_factory.getbasetemp()
+    out = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "reproduced"
+    out.mkdir(exist_ok=True)
+    with open(out / "printed.json", "a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        if not (text := file.read()):
+            text = json.dumps(_reproduce(out))
+            file.write(text)
+    return {name: (out / name, *words) for name, words in json.loads(text).items()}
+
+
+def _reproduce(out):
+    """The status, output and errors of each figure's command."""
     script = "import sys; from emphatic.cli import main; sys.exit(main())"
     command = [sys.executable, "-c", script, "reproduce"]
-    out = tmp_path_factory.mktemp("results")
     started = {
         name: subprocess.Popen(
             [*command, name, "--runs", "2", "--steps", "2e3", "--out", str(out)],
@@ -54,5 +68,5 @@ def reproduced(tmp_path_factory):
     found = {}
     for name, process in started.items():
         printed, errors = process.communicate()
-        found[name] = out / name, process.returncode, printed, errors
+        found[name] = process.returncode, printed, errors
     return found

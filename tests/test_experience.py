@@ -208,7 +208,7 @@ def test_a_write_that_fails_loses_nothing(path, monkeypatch):
         raise OSError("no space left")
 
     monkeypatch.setattr(os, "replace", fail)
-    with pytest.raises(OSError, match="no space left"):
+    with pytest.raises(ValueError, match="cannot be written: no space left"):
         save(Experience(**parts(seed=1)), path)
     assert path.read_bytes() == before
     assert os.listdir(path.parent) == [path.name]
