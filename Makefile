@@ -22,7 +22,7 @@ docs: .venv/development
 	$(BIN)/sphinx-build -q -W --keep-going -E docs build/docs
 
 unit: .venv/development
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-slow: .venv/development
 	$(BIN)/python -m pytest -m slow

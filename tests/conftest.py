@@ -25,13 +25,6 @@ settings.register_profile(
 settings.load_profile("emphatic")
 
 
-@pytest.hookimpl(tryfirst=True)  # before the groups are read
-def pytest_collection_modifyitems(items):
-    """Tests of a file run in one process."""
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(item.path.name))
-
-
 @pytest.fixture(scope="session")
 def reproduced(tmp_path_factory):
     """For each figure the folder, status and output of `emphatic reproduce`, in a small size.
