@@ -21,7 +21,6 @@ from .problems import builder
 
 KEYS = (
     "name",
-    "description",
     "problem",
     "problems",
     "target",
@@ -37,6 +36,11 @@ KEYS = (
     "engine",
     "selection",
 )
+TARGETS: dict[str, Target] = {
+    "own": lambda problem: problem.target,
+    "behavior": lambda problem: problem.behavior,
+    "uniform": lambda problem: np.full_like(problem.behavior, 1.0 / problem.behavior.shape[1]),
+}
 RULES = ("final", "area")
 SELECTION = ("measure", "by", "runs")
 
@@ -286,20 +290,13 @@ def _targets(document: _Document, folder: Path) -> dict[str, Target] | None:
         return None
     found: dict[str, Target] = {}
     for label in asked if isinstance(asked, list) else [asked]:
-        known: dict[str, Target] = {
-            "own": lambda problem: problem.target,
-            "behavior": lambda problem: problem.behavior,
-            "uniform": lambda problem: np.full_like(
-                problem.behavior, 1.0 / problem.behavior.shape[1]
-            ),
-        }
         path = folder / str(label)
-        if label in known:
-            found[label] = known[label]
+        if label in TARGETS:
+            found[label] = TARGETS[label]
         elif path.suffix == ".npy" and path.exists():
             policy = np.load(path, allow_pickle=False)
             found[label] = lambda problem, policy=policy: policy
         else:
-            known_names = (*known, "a .npy file that exists")
+            known_names = (*TARGETS, "a .npy file that exists")
             raise document.error(unknown("target", str(label), known_names), "target")
     return found

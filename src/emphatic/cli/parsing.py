@@ -19,12 +19,12 @@ def target(problem, name: str | None):
     """The target that an option names; None is the problem's own."""
     if name is None:
         return None
-    if name == "behavior":
-        return problem.behavior
-    if name == "uniform":
-        return np.full_like(problem.behavior, 1.0 / problem.behavior.shape[1])
+    from ..experiment_file import TARGETS
+
+    if name in TARGETS:
+        return TARGETS[name](problem)
     if not Path(name).exists():
-        raise unknown("target", name, ("uniform", "behavior", "a file that exists"))
+        raise unknown("target", name, (*TARGETS, "a file that exists"))
     return array("target", Path(name), 2)
 
 
