@@ -42,7 +42,7 @@ format: .venv/development
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv build
+	rm -rf .venv build docs/reference
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

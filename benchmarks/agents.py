@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from engine import by_engine, QUICK, rates, show, THREADS, WINDOW
 
-from emphatic.agents.actor_critic import actor_critic
+from emphatic.agents import actor_critic
 from emphatic.engine import scan
+from emphatic.engine.batch import Batch, sample_view
 from emphatic.engine.stream import Stream
-from emphatic.engine.sweep import samples, Sweep
-from emphatic.figures.agents import EPISODIC
+from emphatic.figures.convergence.agents import EPISODIC
 from emphatic.learners import gem, gq2
 from emphatic.schedules import polynomial
 
@@ -40,15 +40,15 @@ def cof_pac(problem: Any, ridge: Any, actor: Any) -> Any:
     )
 
 
-def setting(num_lanes: int, dtype: str) -> tuple[Sweep, Stream]:
+def setting(num_lanes: int, dtype: str) -> tuple[Batch, Stream]:
     problem = EPISODIC.build()
     lanes = {
         "ridge": np.linspace(1e-5, 1e-3, num_lanes),
         "actor": np.geomspace(1e-4, 1e-2, num_lanes),
     }
     make, real = partial(cof_pac, problem), np.dtype(dtype)
-    sweep = Sweep(make, lanes, problem, problem.behavior, samples(real), {}, real)
-    return sweep, Stream(problem)
+    batch = Batch(make, lanes, problem, problem.behavior, sample_view(real), {}, real)
+    return batch, Stream(problem)
 
 
 def batched(batch: int, num_lanes: int, dtype: str) -> Any:

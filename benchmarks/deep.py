@@ -50,25 +50,28 @@ def device() -> tuple[str, str]:
 
 
 @cache
-def _trained() -> Any:
-    from emphatic.deep.task import agent, policy, task
+def _agent_and_environment() -> Any:
+    from emphatic.deep.agents import make_agent
+    from emphatic.deep.task import make_policy, make_task
 
-    arm = task("reacher")
-    return agent("cof-pac", policy(arm)), arm.environment
+    arm = make_task("reacher")
+    return make_agent("cof-pac", make_policy(arm)), arm.environment
 
 
 def ours(seeds: int, segments: int) -> float:
     """Seconds of COF-PAC for one segment of all seeds, after the warm-up and one segment more."""
-    from emphatic.deep.training import train
+    from emphatic.deep.loop import train_agent
 
-    agent, environment = _trained()
+    agent, environment = _agent_and_environment()
     times = []
 
-    def watch(steps: int, values: Any, theta: Any) -> None:
+    def on_evaluation(steps: int, values: Any, theta: Any) -> None:
         times.append(time.perf_counter())
 
     total = SEGMENT * (2 + segments)
-    train(agent, environment, range(seeds), total, capacity=CAPACITY, watch=watch)
+    train_agent(
+        agent, environment, range(seeds), total, capacity=CAPACITY, on_evaluation=on_evaluation
+    )
     return (times[-1] - times[2]) / segments
 
 
@@ -78,10 +81,10 @@ def _recorded(num: int) -> tuple[Any, dict[str, Any]]:
     import jax
     import numpy as np
 
-    from emphatic.deep.environment import uniform_steps
+    from emphatic.deep.environments.environment import uniform_steps
     from emphatic.deep.transition import transitions
 
-    agent, environment = _trained()
+    agent, environment = _agent_and_environment()
     init, advance = uniform_steps(environment, WORKERS)
     key = jax.random.key(0)
     workers, steps = jax.lax.scan(advance, init(key), jax.random.split(key, num))
@@ -109,14 +112,15 @@ def agreement(num: int = 12) -> float:
     import jax.numpy as jnp
     import numpy as np
 
-    from emphatic.deep.task import agent, policy, task
+    from emphatic.deep.agents import make_agent
+    from emphatic.deep.task import make_policy, make_task
     from emphatic.deep.transition import Transition
 
     settings: dict[str, Any] = {"warm_up": 2, "target_every": 5, "num_sampled": 3}
     with jax.enable_x64(True):
         y = _recorded(200)[1]
         double = {k: np.asarray(leaf, np.float64) for k, leaf in y.items()}
-        same = agent("cof-pac", policy(task("reacher")), **settings)
+        same = make_agent("cof-pac", make_policy(make_task("reacher")), **settings)
         whole = jax.tree.map(jnp.asarray, Transition(**double, start=np.zeros(y["reward"].shape)))
         batches = [jax.tree.map(lambda leaf, t=t: leaf[t], whole) for t in range(num)]
         state = same.init(jax.random.key(0), batches[0], num)
@@ -126,10 +130,11 @@ def agreement(num: int = 12) -> float:
             draws.append(jax.random.randint(key, (settings["num_sampled"],), 0, t + 1))
             state, _ = same.update(state, batch, t, key)
         expected = jax.tree.leaves(state.params)
-        found = deep_torch.learned(first, double, draws, **settings)
-        moved = max(np.abs(a - b).max() for a, b in zip(jax.tree.leaves(first), found, strict=True))
+        theirs = deep_torch.learn(first, double, draws, **settings)
+        before = jax.tree.leaves(first)
+        moved = max(np.abs(a - b).max() for a, b in zip(before, theirs, strict=True))
         assert moved > 0.01
-        return float(max(np.abs(a - b).max() for a, b in zip(expected, found, strict=True)))
+        return float(max(np.abs(a - b).max() for a, b in zip(expected, theirs, strict=True)))
 
 
 def arms(batch: int, episodes: int) -> float:
@@ -147,13 +152,13 @@ def _arms(batch: int) -> Any:
     import numpy as np
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-    from emphatic.deep.task import episode
+    from emphatic.deep.evaluation import rollout
 
-    agent, environment = _trained()
+    agent, environment = _agent_and_environment()
 
     def run(theta: Any, keys: Any) -> Any:
         def returned(key: Any) -> Any:
-            return episode(environment, agent.act, theta, key)[1].sum()
+            return rollout(environment, agent.act, theta, key)[1].sum()
 
         return jax.vmap(returned)(keys)
 
@@ -178,9 +183,9 @@ def _rollouts(batch: int, threads: int) -> Any:
     import numpy as np
     from mujoco.rollout import Rollout
 
-    from emphatic.deep.reacher import fingertip, FRAME_SKIP, HORIZON, ReacherState
+    from emphatic.deep.environments.reacher import fingertip, FRAME_SKIP, HORIZON, ReacherState
 
-    agent, environment = _trained()
+    agent, environment = _agent_and_environment()
     theta = _recorded(1)[0]["policy"]
     unwrapped: Any = gymnasium.make("Reacher-v5").unwrapped
     model = unwrapped.model
@@ -192,7 +197,7 @@ def _rollouts(batch: int, threads: int) -> Any:
 
         def one(physics: Any, key: Any) -> tuple[Any, Any]:
             q, goal, v = physics[1:3], physics[3:5], physics[5:7]
-            state = ReacherState(q, v, goal, fingertip(q), 0)
+            state = ReacherState(q, v, goal, fingertip(q), jnp.int32(0))
             action = agent.act(theta, environment.observe(state), key)
             return action, -jnp.linalg.norm(state.tip - goal) - jnp.sum(action**2)
 
@@ -245,13 +250,13 @@ def show(title: str, rows: list[dict[str, Any]]) -> None:
 
 def best(peers: dict[Any, tuple[Any, ...]], rounds: int) -> dict[Any, float]:
     """The seconds of the best round of each peer: a process, a function, and its arguments."""
-    found = dict.fromkeys(peers, float("inf"))
+    best_seconds = dict.fromkeys(peers, float("inf"))
     for number in range(rounds + 1):
-        for name, (where, *call) in peers.items():
-            seconds = where.submit(*call).result()
+        for name, (executor, *call) in peers.items():
+            seconds = executor.submit(*call).result()
             if number:  # the first round compiles
-                found[name] = min(found[name], seconds)
-    return found
+                best_seconds[name] = min(best_seconds[name], seconds)
+    return best_seconds
 
 
 def training(processes: dict[int, Any], parts: Any, seeds: Any, quick: bool) -> dict[str, bool]:
@@ -259,16 +264,17 @@ def training(processes: dict[int, Any], parts: Any, seeds: Any, quick: bool) -> 
     segments, iterations, rounds = (2, 100, 1) if quick else (10, 1000, 3)
     peers, limits, difference = {}, {}, float("nan")
     if "ours" in parts:
-        for devices, where in processes.items():
+        for devices, executor in processes.items():
             for count in seeds:
-                peers[devices, count] = where, ours, count, segments
+                peers[devices, count] = executor, ours, count, segments
     if "torch" in parts:
-        where = next(iter(processes.values()))
-        difference = where.submit(agreement).result()
+        executor = next(iter(processes.values()))
+        difference = executor.submit(agreement).result()
         limits["PyTorch learns what ours does, to 1e-5"] = difference <= 1e-5
         for threads in range(1, (os.cpu_count() or 1) + 1):
             for foreach in (False, True):
-                peers[threads, foreach, "PyTorch"] = where, in_torch, iterations, threads, foreach
+                call = in_torch, iterations, threads, foreach
+                peers[threads, foreach, "PyTorch"] = executor, *call
     seconds = best(peers, rounds)
     loops = {key: iterations * WORKERS / s for key, s in seconds.items() if key[-1] == "PyTorch"}
     if loops:
@@ -296,12 +302,12 @@ def training(processes: dict[int, Any], parts: Any, seeds: Any, quick: bool) -> 
 def moving(processes: dict[int, Any], quick: bool) -> dict[str, bool]:
     """A policy in the loop: our Reacher, and MuJoCo's."""
     episodes, rounds = (1, 1) if quick else (5, 3)
-    where, cores = processes[max(processes)], os.cpu_count() or 1
+    executor, cores = processes[max(processes)], os.cpu_count() or 1
     peers: dict[Any, tuple[Any, ...]] = {}
     for batch in BATCHES:
-        for devices, ours_at in processes.items():
-            peers[f"ours, devices: {devices}", batch] = ours_at, arms, batch, 4 * episodes
-        peers["mujoco.rollout", batch] = where, in_mujoco, batch, episodes, cores
+        for devices, host in processes.items():
+            peers[f"ours, devices: {devices}", batch] = host, arms, batch, 4 * episodes
+        peers["mujoco.rollout", batch] = executor, in_mujoco, batch, episodes, cores
     seconds = best(peers, rounds)
     names = dict.fromkeys(name for name, _ in peers)
     rate = {key: 50 * key[1] / taken for key, taken in seconds.items()}
@@ -349,8 +355,8 @@ def main() -> int:
         limits |= training(processes, options.only, options.seeds, options.quick)
     if "reacher" in options.only:
         limits |= moving(processes, options.quick)
-    for each in processes.values():
-        each.shutdown()
+    for executor in processes.values():
+        executor.shutdown()
     if "figure" in options.only:
         limits |= drawing(options.quick)
     if limits:

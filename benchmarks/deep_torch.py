@@ -1,7 +1,7 @@
 """COF-PAC as one would write it in PyTorch: a loop over iterations, for one run.
 
-The networks, losses, optimiser and replay are those of `emphatic.deep.actor_critic`. Experience
-is recorded beforehand, and there is no evaluation: what is timed is learning alone.
+The networks, losses, optimiser and replay are those of `emphatic.deep.agents.actor_critic`.
+Experience is recorded beforehand, and there is no evaluation: what is timed is learning alone.
 """
 
 import copy
@@ -53,7 +53,7 @@ class CofPac:
         self.ring = {k: torch.zeros_like(leaf) for k, leaf in self.stream.items()}
         self.num_sampled, self.warm_up, self.target_every = num_sampled, warm_up, target_every
 
-    def law(self, observation: Any) -> Any:
+    def distribution(self, observation: Any) -> Any:
         return torch.distributions.Normal(
             self.mean(observation), softplus(self.sigma), validate_args=False
         )
@@ -68,7 +68,7 @@ class CofPac:
 
     def learn_critics(self, y: dict[str, Any]) -> None:
         with torch.no_grad():
-            log_density = self.law(y["observation"]).log_prob(y["action"]).sum(-1)
+            log_density = self.distribution(y["observation"]).log_prob(y["action"]).sum(-1)
             rho = log_density.exp() / y["behavior"]
             v_next = self.v_target(y["observation_next"]).squeeze(-1)
             back = DISCOUNT * rho * self.m_target(y["observation"]).squeeze(-1)
@@ -79,15 +79,15 @@ class CofPac:
         self.descend(loss.mean(), clipped=True)
 
     def learn_policy(self, y: dict[str, Any]) -> None:
-        law = self.law(y["observation"])
-        log_density = law.log_prob(y["action"]).sum(-1)
+        distribution = self.distribution(y["observation"])
+        log_density = distribution.log_prob(y["action"]).sum(-1)
         with torch.no_grad():
             rho = log_density.exp() / y["behavior"]
             v_next = self.v_target(y["observation_next"]).squeeze(-1)
             v = self.v(y["observation"]).squeeze(-1)
             delta = y["reward"] + DISCOUNT * y["bootstraps"] * v_next - v
             weight = self.m(y["observation"]).squeeze(-1) * rho.clamp(max=2) * delta
-        loss = -weight * log_density - 0.01 * law.entropy().sum(-1)
+        loss = -weight * log_density - 0.01 * distribution.entropy().sum(-1)
         self.descend(loss.mean(), clipped=False)
 
     def iterate(self, t: int, drawn: Any = None) -> None:
@@ -109,15 +109,15 @@ class CofPac:
 
     def parameters(self) -> list[np.ndarray]:
         """As the leaves of ours: `m`, then `policy`, then `v`."""
-        found = []
+        tensors = []
         for network, after in ((self.m, []), (self.mean, [self.sigma]), (self.v, [])):
-            for linear in (part for part in network if isinstance(part, nn.Linear)):
-                found += [linear.weight.T, linear.bias]
-            found += after
-        return [each.detach().numpy() for each in found]
+            for linear in (layer for layer in network if isinstance(layer, nn.Linear)):
+                tensors += [linear.weight.T, linear.bias]
+            tensors += after
+        return [tensor.detach().numpy() for tensor in tensors]
 
 
-def learned(params: Any, experience: Any, draws: Any, **settings: Any) -> list[np.ndarray]:
+def learn(params: Any, experience: Any, draws: Any, **settings: Any) -> list[np.ndarray]:
     """The parameters after as many iterations as there are draws from the replay."""
     agent = CofPac(params, experience, **settings)
     for t, drawn in enumerate(draws):

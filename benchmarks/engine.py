@@ -18,11 +18,11 @@ import numpy as np
 
 from emphatic import learners, problems
 from emphatic.engine import MEASURES
-from emphatic.engine.run import _tasks, BLOCK, Engines
+from emphatic.engine.batch import Batch, transition_view
+from emphatic.engine.run import BLOCK, bundle_tasks, Compiler
 from emphatic.engine.scan import Experience
 from emphatic.engine.stream import PARITY, ROTATIONS, Stream
-from emphatic.engine.sweep import Sweep, transitions
-from emphatic.engine.tasks import Results, Windows, work
+from emphatic.engine.tasks import Results, run_tasks, Windows
 
 QUICK = "--quick" in sys.argv
 THREADS = 2
@@ -40,21 +40,22 @@ def setting(num_features: int, num_lanes: int, dtype: str, make: Any = learners.
     if make is learners.gem:
         lanes["ridge"] = np.linspace(0.0, 1e-3, num_lanes)
     error = {"emphasis_error": MEASURES["emphasis_error"]}
-    sight = transitions(problem, problem.target, dtype)
-    sweep = Sweep(make, lanes, problem, problem.target, sight, error, np.dtype(dtype))
-    return sweep, Stream(problem)
+    view = transition_view(problem, problem.target, dtype)
+    batch = Batch(make, lanes, problem, problem.target, view, error, np.dtype(dtype))
+    return batch, Stream(problem)
 
 
 def by_engine(
-    engine: Any, sweep: Sweep, stream: Stream, num_seeds: int = SEEDS, threads: int = THREADS
+    engine: Any, batch: Batch, stream: Stream, num_seeds: int = SEEDS, threads: int = THREADS
 ) -> Peer:
     """An engine of ours, as `emphatic.engine.run` drives it."""
-    job = Engines(stream, engine).job("gem", 0, sweep)
+    job = Compiler(stream, engine).compile("gem", 0, batch)
 
     def go(num_windows: int) -> np.ndarray:
         windows = Windows(num_windows * WINDOW, WINDOW)
-        job.results = Results(job, windows, num_seeds, keep_weights=False)
-        work(_tasks([job], list(range(num_seeds)), BLOCK), windows, threads, None)
+        job.results = Results(job, windows, num_seeds, record_weights=False)
+        tasks = bundle_tasks([job], list(range(num_seeds)), BLOCK)
+        run_tasks(tasks, windows, threads, None)
         return job.results.sums[-1, :, 0].sum(0) / WINDOW
 
     return go
@@ -155,13 +156,15 @@ def feature_by_feature(k: int, tile: int, real: Any):
     return learn
 
 
-def by_hand(kernel: Any, tile: int, sweep: Sweep, stream: Stream, num_seeds: int = SEEDS) -> Peer:
+def by_hand(kernel: Any, tile: int, batch: Batch, stream: Stream, num_seeds: int = SEEDS) -> Peer:
     """A kernel by hand, threads over seeds."""
-    y = sweep.seen(stream.sample(np.arange(stream.num_rows), 0))
-    k, real = y.x.shape[1], sweep.dtype.type
+    y = batch.observe(stream.sample(np.arange(stream.num_rows), 0))
+    k, real = y.x.shape[1], batch.dtype.type
     back = (y.discount * y.rho)[:, None]
-    rest = np.zeros_like(y.x) if k >= 3 else np.zeros((len(y.x), 3), sweep.dtype)
-    rest[:, :3] = np.stack([y.interest_next, sweep.exact["emphasis_error"][y.state], back[:, 0]], 1)
+    rest = np.zeros_like(y.x) if k >= 3 else np.zeros((len(y.x), 3), batch.dtype)
+    rest[:, :3] = np.stack(
+        [y.interest_next, batch.shared["emphasis_error"][y.state], back[:, 0]], 1
+    )
     width = rest.shape[1]
     parts = [y.x, y.x_next, y.x_next - back * y.x, rest]
     table = np.stack([np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in parts], 1)
@@ -169,12 +172,12 @@ def by_hand(kernel: Any, tile: int, sweep: Sweep, stream: Stream, num_seeds: int
     first, state_next = (a.astype(np.int64) for a in (tables.first, tables.state_next))
     law = tables.outcome, first, state_next, tables.action, stream.num_actions
     pairs = np.asarray(Experience(stream).begin(range(num_seeds))).tolist()
-    alpha, eta = sweep.lanes["of"]["step_size"], sweep.lanes["of"]["ridge"]
+    alpha, eta = batch.lanes.arguments["step_size"], batch.lanes.arguments["ridge"]
     learn = kernel(k, tile, real)
     tiles = [slice(first, first + tile) for first in range(0, len(alpha), tile)]
     starts = []
     for seed in range(num_seeds):
-        state = sweep.initial(seed)
+        state = batch.initial(seed)
         whole = np.concatenate([np.asarray(state.kappa).T, np.asarray(state.w).T])
         starts.append([np.ascontiguousarray(whole[:, part]) for part in tiles])
 
@@ -200,17 +203,17 @@ def by_hand(kernel: Any, tile: int, sweep: Sweep, stream: Stream, num_seeds: int
 BY_HAND = [(kernel, tile) for kernel in (lane_by_lane, feature_by_feature) for tile in (64, 256)]
 
 
-def by_numpy(sweep: Sweep, stream: Stream, lanes: int) -> Peer:
+def by_numpy(batch: Batch, stream: Stream, lanes: int) -> Peer:
     """A loop over steps in Python, one seed, vectorised over lanes (one lane: as the authors)."""
     experience = Experience(stream)
-    table = sweep.seen(stream.sample(np.arange(stream.num_rows), 0))
-    m = sweep.exact["emphasis_error"]
-    alpha, eta = (sweep.lanes["of"][name][:lanes, None] for name in ("step_size", "ridge"))
+    table = batch.observe(stream.sample(np.arange(stream.num_rows), 0))
+    m = batch.shared["emphasis_error"]
+    alpha, eta = (batch.lanes.arguments[name][:lanes, None] for name in ("step_size", "ridge"))
 
     def go(num_windows: int) -> np.ndarray:
         steps = num_windows * 20
         rows = np.asarray(experience.advance([0], 0, experience.begin([0]), steps)[1])[0]
-        state = sweep.initial(0)
+        state = batch.initial(0)
         kappa, w = (np.array(part)[:lanes] for part in (state.kappa, state.w))
         total = np.zeros(lanes)
         for row in rows:
@@ -256,17 +259,17 @@ def features(dtype: str, sizes: tuple[int, ...]) -> list[dict[str, Any]]:
     """All peers, by the number of features."""
     found = []
     for k in sizes:
-        sweep, stream = setting(k, LANES, dtype)
+        batch, stream = setting(k, LANES, dtype)
         all_lanes = float(WINDOW * LANES * SEEDS)
         peers = {
-            "fused": (by_engine("fused", sweep, stream), all_lanes),
-            "scan": (by_engine("scan", sweep, stream), all_lanes),
+            "fused": (by_engine("fused", batch, stream), all_lanes),
+            "scan": (by_engine("scan", batch, stream), all_lanes),
             **{
-                f"Numba {number}": (by_hand(kernel, tile, sweep, stream), all_lanes)
+                f"Numba {number}": (by_hand(kernel, tile, batch, stream), all_lanes)
                 for number, (kernel, tile) in enumerate(BY_HAND)
             },
-            "NumPy, 4096 lanes": (by_numpy(sweep, stream, LANES), 20.0 * LANES),
-            "NumPy, one learner": (by_numpy(sweep, stream, 1), 20.0),
+            "NumPy, 4096 lanes": (by_numpy(batch, stream, LANES), 20.0 * LANES),
+            "NumPy, one learner": (by_numpy(batch, stream, 1), 20.0),
         }
         final = [go(2) for name, (go, _) in peers.items() if "NumPy" not in name]
         for other in final[1:]:  # they compute the same
@@ -291,9 +294,9 @@ def scaling() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
             for name in ("fused", "scan")
         }
         by_lanes.append({"lanes": lanes, **rates(peers)})
-    sweep, stream = setting(8, LANES, "float32")
+    batch, stream = setting(8, LANES, "float32")
     for threads in range(1, THREADS + 1):
-        peer = by_engine("fused", sweep, stream, SEEDS, threads)
+        peer = by_engine("fused", batch, stream, SEEDS, threads)
         rate = rates({"fused": (peer, float(WINDOW * LANES * SEEDS))})
         by_threads.append({"threads": threads, **rate})
     return by_lanes, by_threads
@@ -316,8 +319,8 @@ def compilation() -> list[dict[str, Any]]:
     found = []
     for name, make in makes.items():
         begun = time.perf_counter()
-        sweep, stream = setting(8, 64, "float32", make)
-        Engines(stream, "fused").job(name, 0, sweep)
+        batch, stream = setting(8, 64, "float32", make)
+        Compiler(stream, "fused").compile(name, 0, batch)
         found.append({"learner": name, "seconds": time.perf_counter() - begun})
     return found
 

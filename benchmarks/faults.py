@@ -26,9 +26,9 @@ from typing import Any
 
 import xarray
 
-from emphatic import cluster, store
-from emphatic.experiment import compute, Experiment
-from emphatic.experiment_file import parse, read
+from emphatic.experiments import cluster, complete, compute, Experiment, store
+from emphatic.experiments.completion import Claims, complete_with
+from emphatic.experiments.toml import parse, read
 
 QUICK = "--quick" in sys.argv
 KILLS = 4 if QUICK else 20
@@ -67,20 +67,20 @@ step_size = "0.1 * 2^[0:-9]"
 PROGRAM = """
 import sys
 from pathlib import Path
-from emphatic import store
-from emphatic.experiment_file import read
+from emphatic.experiments import completion
+from emphatic.experiments.toml import read
 
-compute, names = store.compute, store.Store(Path(), {}, {})
+compute = completion.compute
 
 
-def noted(unit, *arguments):
+def log_and_compute(unit, *arguments):
     with open(sys.argv[2] + ".computed", "a") as file:
-        file.write(names.path(unit).name + "\\n")
+        file.write(unit.file_name + ".safetensors\\n")
     return compute(unit, *arguments)
 
 
-store.compute = noted
-store.run(read(sys.argv[1]), Path(sys.argv[2]), num_threads=1)
+completion.compute = log_and_compute
+completion.complete(read(sys.argv[1]), Path(sys.argv[2]), num_threads=1)
 """
 
 
@@ -121,7 +121,7 @@ def started(file: Path, folder: Path) -> subprocess.Popen:
 def failed(experiment: Experiment, folder: Path) -> str:
     """The error that ends a run."""
     try:
-        store.run(experiment, folder)
+        complete(experiment, folder)
     except ValueError as error:
         return str(error)
     return ""
@@ -195,7 +195,7 @@ def worker_killed(folder: Path, experiment: Experiment, expected: xarray.Dataset
     """Two worker processes, of which one is killed when a third of the sweep is done."""
     victims, seen, rewritten = [], {}, 0
 
-    def progress(done: int, total: int) -> None:
+    def on_progress(done: int, total: int) -> None:
         nonlocal rewritten
         for name, stat in shards(folder).items():
             rewritten += seen.setdefault(name, stat) != stat
@@ -204,8 +204,8 @@ def worker_killed(folder: Path, experiment: Experiment, expected: xarray.Dataset
             victims[0].kill()
 
     begun = time.perf_counter()
-    found = cluster.run(experiment, folder, "local", num_workers=2, progress=progress)
-    identical = same(found, expected)
+    cluster.complete(experiment, folder, "local", num_workers=2, on_progress=on_progress)
+    identical = same(store.load(folder), expected)
     return {
         "workers": 2,
         "killed": len(victims),
@@ -219,31 +219,32 @@ def worker_killed(folder: Path, experiment: Experiment, expected: xarray.Dataset
 
 def always_kills(folder: Path, expected: xarray.Dataset) -> dict[str, Any]:
     """A learner that ends every worker that makes it, beside one that does not."""
-    asked = parse(SWEEP)
-    harmless = asked.learners
+    sweep = parse(SWEEP)
+    harmless = sweep.learners
 
     def learners(problem: Any) -> dict[str, Any]:
-        makes: dict[str, Any] = dict(harmless(problem))
+        factories: dict[str, Any] = dict(harmless(problem))
 
         def deadly(step_size: Any) -> Any:
             if multiprocessing.parent_process() is not None:
                 os.kill(os.getpid(), signal.SIGKILL)
-            return makes["etd"](step_size=step_size)
+            return factories["etd"](step_size=step_size)
 
-        return {"gem": makes["gem"], "etd": deadly}
+        return {"gem": factories["gem"], "etd": deadly}
 
     cases = {"features": ("one-hot",)}
-    asked = replace(asked, learners=learners, cases=cases, num_runs=10)
-    told: list[str] = []
-    found = cluster.run(asked, folder, "local", num_workers=2, tell=told.append)
+    sweep = replace(sweep, learners=learners, cases=cases, num_runs=10)
+    messages: list[str] = []
+    cluster.complete(sweep, folder, "local", num_workers=2, on_message=messages.append)
     chosen = expected.sel(features=["one-hot"]).isel(run=slice(10)).sel(learner="gem")
-    rest = found.sel(learner="gem")["emphasis_error"].identical(chosen["emphasis_error"])
-    records = store.status(folder)["aside"]
+    dataset = store.load(folder).sel(learner="gem")
+    rest = dataset["emphasis_error"].identical(chosen["emphasis_error"])
+    records = store.status(folder).aside
     return {
         "set aside": "; ".join(record["unit"] for record in records),
         "reason": "; ".join(record["reason"].split(",")[0] for record in records),
         "the rest is identical": rest,
-        "met": rest and len(records) == len(told) == 1,
+        "met": rest and len(records) == len(messages) == 1,
     }
 
 
@@ -282,8 +283,8 @@ def _fault(
     fault: str, disk: Path, experiment: Experiment, expected: xarray.Dataset
 ) -> dict[str, Any]:
     filler, here = disk / "filler", disk / "store"
-    opened, asked = store.begin(experiment, here)
-    opened.keep(asked[0], compute(asked[0]))
+    first = experiment.units[0]
+    store.begin(experiment, here).save(first, compute(first))
     if fault == "full":
         room = os.statvfs(disk)
         with open(filler, "wb") as file:  # what is left holds a few units
@@ -294,12 +295,13 @@ def _fault(
     error = failed(experiment, here)
     kept = shards(here)
     intact = before.items() <= kept.items() and not list(here.glob("units/*.part"))
-    intact &= store.status(here)["left"] > 0
+    intact &= store.status(here).left > 0
     if fault == "full":
         filler.unlink()
     else:
         subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
-    identical = same(store.run(experiment, here), expected) and kept.items() <= shards(here).items()
+    complete(experiment, here)
+    identical = same(store.load(here), expected) and kept.items() <= shards(here).items()
     clear = "\n" not in error and "cannot be written" in error
     return {
         "error": error.replace(str(here), "STORE"),
@@ -321,18 +323,18 @@ def cells(folder: Path) -> tuple[list[dict[str, Any]], dict[str, bool]]:
     """The store's own work on many small cells: the engine's results are there beforehand."""
     experiment = parse(CELLS)
     seconds = {"experiment": time.perf_counter()}
-    opened, asked = store.begin(experiment, folder)
+    opened = store.begin(experiment, folder)
     seconds["begin"] = time.perf_counter()
-    ready = {name: compute(unit) for name, unit in {u.learner: u for u in asked}.items()}
+    ready = {name: compute(unit) for name, unit in {u.learner: u for u in experiment.units}.items()}
     seconds["engine"] = time.perf_counter()
 
-    def instantly(claims: store.Claims) -> Any:
-        for each in claims:
-            if each is not None:
-                unit, _ = each
+    def instantly(claims: Claims) -> Any:
+        for claimed in claims:
+            if claimed is not None:
+                unit, _ = claimed
                 yield unit, ready[unit.learner].assign_coords(run=list(unit.runs))
 
-    store.complete(opened, asked, instantly)
+    complete_with(opened, experiment.units, instantly)
     seconds["keep"] = time.perf_counter()
     store.begin(experiment, folder)
     seconds["resume"] = time.perf_counter()
@@ -369,8 +371,9 @@ def main() -> int:
         show("Many small cells", timed)
         experiment = read(file)
         begun = time.perf_counter()
-        expected = store.run(experiment, folder / "expected", num_threads=1)
+        complete(experiment, folder / "expected", num_threads=1)
         seconds = time.perf_counter() - begun
+        expected = store.load(folder / "expected")
         number = len(shards(folder / "expected"))
         print(f"\nThe sweep that is disturbed below has {number} units and takes {seconds:.1f} s.")
         (folder / "killed").mkdir()

@@ -1,16 +1,15 @@
-"""COF-PAC, ACE and Off-PAC on the aliasing counterexample, and the exact meaning of their ends."""
+"""COF-PAC, ACE and Off-PAC on the aliasing counterexample, with exact diagnostics."""
 
 import numpy as np
 
 from emphatic import problems, schedules
-from emphatic.agents import over_states
-from emphatic.agents.actor_critic import actor_critic
-from emphatic.agents.exact import follow, track
+from emphatic.agents import actor_critic, over_states
 from emphatic.engine import run
 from emphatic.learners import followon, gem, gq2
-from emphatic.problems.counterexample import ACTOR_FEATURES
+from emphatic.oracle import follow, track
+from emphatic.problems import ACTOR_FEATURES
 
-problem = problems.counterexample()  # tabular critics; the actor takes two states for one
+problem = problems.counterexample()  # tabular critics; the actor aliases two states
 policy = over_states(ACTOR_FEATURES, num_actions=2)
 theta = np.log([9.0, 9.0, 1.0, 1.0])  # pi(a0) = 0.9
 alpha, ridge = schedules.polynomial(0.1, 0.6, onset=1e4), 1e-3

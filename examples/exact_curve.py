@@ -1,4 +1,4 @@
-"""A learning curve without simulation: GEM on Baird's counterexample, and 300 runs beside it."""
+"""A learning curve without simulation: GEM on Baird's counterexample, and 300 runs to compare."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ problem, learner = problems.baird(features="aliased", solid=0.3), gem(0.0125)
 times = np.array([0, 10**3, 10**4, 10**5, 10**6, 10**9])
 curve = predict.learning_curve(problem, learner, times)
 square = Measure(
-    lambda m, own, learner, state, y: (learner.predict(state, y) - m[y.state]) ** 2,
+    lambda m, lane, learner, state, y: (learner.predict(state, y) - m[y.state]) ** 2,
     oracle.emphasis,
 )
 runs = run(

@@ -1,9 +1,9 @@
-"""Ignoring the emphasis leads the actor away: the counterexample of Imani, Graves and White."""
+"""Ignoring the emphasis leads the actor astray: the counterexample of Imani, Graves and White."""
 
 import numpy as np
 
 from emphatic import oracle, problems, Softmax
-from emphatic.problems.counterexample import ACTOR_FEATURES
+from emphatic.problems import ACTOR_FEATURES
 
 problem = problems.counterexample()
 # The actor cannot tell states 1 and 2 apart; one preference for each action and feature.

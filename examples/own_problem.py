@@ -1,8 +1,9 @@
-"""A problem of one's own: an episodic task, its limits, and which theorems cover learning it."""
+"""A custom problem: an episodic task, the limits of learners on it, and the theorems that apply."""
 
 import numpy as np
 
-from emphatic import certify, MDP, oracle, Problem, schedules
+from emphatic import MDP, oracle, Problem, schedules
+from emphatic.certify import certify
 
 # A corridor of six rooms. Forward may slip; the last room pays 1 and ends the episode: its
 # discount is 0 and it leads straight back to the first room.
@@ -18,7 +19,7 @@ reward[5], discount[5] = 1.0, 0.0
 problem = Problem(
     MDP(transition, reward, discount),
     behavior=np.full((6, 2), 0.5),
-    interest=np.eye(6)[0],  # what matters is the start
+    interest=np.eye(6)[0],  # only the start matters
     x=np.stack([np.ones(6), rooms / 5], axis=1),
     target=np.tile([0.9, 0.1], (6, 1)),
 )

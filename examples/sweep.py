@@ -1,4 +1,4 @@
-"""A sweep over step sizes on Baird's counterexample: GEM, and the semi-gradient that it tames."""
+"""A sweep over step sizes on Baird's counterexample: GEM and its semi-gradient counterpart."""
 
 import numpy as np
 

@@ -150,10 +150,7 @@ BAD_MDPS = {
         lambda: mdp(sparse.csc_array(rows()), discount=np.zeros(6)),
         ("transition: got the sparse format 'csc';", "csr is required"),
     ),
-    "a sparse vector": (
-        lambda: mdp(sparse.coo_array(np.ones(2))),
-        ("transition:", "(2,)"),
-    ),
+    "a sparse vector": (lambda: mdp(sparse.coo_array(np.ones(2))), ("transition:", "(2,)")),
 }
 
 
@@ -216,10 +213,7 @@ BAD_PROBLEMS = {
         lambda: problem(interest=[1.0, -2.0]),
         ("interest: entry (1,) is -2;", "negative"),
     ),
-    "an infinite interest": (
-        lambda: problem(interest=np.inf),
-        ("interest:", "inf", "finite"),
-    ),
+    "an infinite interest": (lambda: problem(interest=np.inf), ("interest:", "inf", "finite")),
     "no interest": (
         lambda: problem(interest=0.0),
         ("interest: every entry is 0; some state must be of interest",),
@@ -236,10 +230,7 @@ BAD_PROBLEMS = {
         lambda: problem(x=sparse.csr_array(np.ones((3, 1)))),
         ("x: got shape (3, 1);", "(states, features) is required"),
     ),
-    "no features": (
-        lambda: problem(x=np.ones((2, 0))),
-        ("x: got shape (2, 0);", "is required"),
-    ),
+    "no features": (lambda: problem(x=np.ones((2, 0))), ("x: got shape (2, 0);", "is required")),
     "nan in the features": (
         lambda: problem(x=[[1.0], [np.nan]]),
         ("x: entry (1, 0) is nan", "finite"),
@@ -270,7 +261,7 @@ BAD_PROBLEMS = {
     ),
     "a start that sums to 2": (
         lambda: problem(start=[1.0, 1.0]),
-        ("start: the row of the law sums to 2;", "must sum to 1"),
+        ("start: the row of the distribution sums to 2;", "must sum to 1"),
     ),
     "a negative start": (
         lambda: problem(start=[1.5, -0.5]),
@@ -646,7 +637,7 @@ def test_a_view_holds_the_ratios_and_features_of_both_ends_of_the_step(problem_a
     picks = np.random.default_rng(0).permutation(every.reshape(-1, 4))[:6]
     for version in (built, as_sparse(built)):
         for s, a, s_next, a_next in picks.tolist():
-            sample = Sample(7, s, a, -1.5, 0.25, s_next, a_next)
+            sample = Sample(*map(np.asarray, (7, s, a, -1.5, 0.25, s_next, a_next)))
             y = version.view(pi[s], pi[s_next], sample)
             assert (y.time, y.reward, y.discount) == (7, -1.5, 0.25)
             np.testing.assert_allclose(y.rho * built.behavior[s, a], pi[s, a], rtol=1e-14)
@@ -663,7 +654,8 @@ def test_a_view_holds_the_ratios_and_features_of_both_ends_of_the_step(problem_a
 
 def test_a_view_of_a_sparse_problem_is_dense():
     built = problem(x=sparse.csr_array([[0.0, 2.0], [1.0, 0.0]]))
-    y = built.view(UNIFORM[0], UNIFORM[1], Sample(0, 0, 1, 0.0, 0.9, 1, 0))
+    sample = Sample(*map(np.asarray, (0, 0, 1, 0.0, 0.9, 1, 0)))
+    y = built.view(UNIFORM[0], UNIFORM[1], sample)
     np.testing.assert_array_equal(y.x, [0.0, 2.0])
     np.testing.assert_array_equal(y.xa, [0.0, 0.0, 0.0, 2.0])
     np.testing.assert_array_equal(y.xa_next, [1.0, 0.0, 0.0, 0.0])

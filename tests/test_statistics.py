@@ -5,8 +5,7 @@ from math import comb
 import numpy as np
 import pytest
 import xarray
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy import integrate, stats
 
 from emphatic import statistics
@@ -147,7 +146,7 @@ def test_statistics_work_along_any_axis():
     ],
 )
 def test_the_best_has_the_smallest_mean_and_all_its_runs(errors, place):
-    assert statistics.best(np.array(errors)) == place
+    assert statistics.best_index(np.array(errors)) == place
 
 
 @given(
@@ -159,7 +158,7 @@ def test_the_best_has_the_smallest_mean_and_all_its_runs(errors, place):
 )
 def test_what_diverged_wins_only_where_everything_did(rows):
     errors = np.array(rows)
-    place = statistics.best(errors)
+    place = statistics.best_index(errors)
     whole = [n for n, row in enumerate(rows) if np.isfinite(row).all()]
     if whole:
         assert place in whole
@@ -216,7 +215,7 @@ def test_the_selection_is_that_of_a_loop_over_everything():
         np.testing.assert_allclose(
             found.errors.sel(learner=learner), reported.values.mean(axis=-1), rtol=1e-14
         )
-        np.testing.assert_allclose(found.selecting.sel(learner=learner).mean(), min(means))
+        np.testing.assert_allclose(found.selection_errors.sel(learner=learner).mean(), min(means))
 
 
 def test_the_best_of_many_is_flattered_by_the_expected_minimum_of_normal_numbers():
@@ -225,7 +224,7 @@ def test_the_best_of_many_is_flattered_by_the_expected_minimum_of_normal_numbers
     for seed in range(40):
         parts = statistics.split(noise(20, 8, seed))
         selection = statistics.select(*parts, "error", ("step_size", "ridge"))
-        found += selection.flattery.tolist()
+        found += selection.selection_bias.tolist()
 
     def density(x: float) -> float:
         return 60 * x * stats.norm.pdf(x) * stats.norm.sf(x) ** 59
@@ -235,16 +234,18 @@ def test_the_best_of_many_is_flattered_by_the_expected_minimum_of_normal_numbers
     assert expected > 1.1
 
 
-def test_a_choice_that_diverged_in_both_sets_flatters_by_nothing():
+def test_a_choice_that_diverged_in_both_sets_has_no_selection_bias():
     found = noise(1, 4)
     found["diverged"][:] = True
     selection = statistics.select(*statistics.split(found), "error", ("step_size", "ridge"))
-    assert selection.flattery.tolist() == [0.0, 0.0]
+    assert selection.selection_bias.tolist() == [0.0, 0.0]
     assert np.isinf(selection.errors).all()
 
 
 def test_runs_on_another_grid_are_refused():
-    with pytest.raises(ValueError, match=r"axes: the two sets of runs have other values of ridge"):
+    with pytest.raises(
+        ValueError, match=r"axes: the two sets of runs have different values of ridge"
+    ):
         statistics.select(
             noise(2, 2), noise(2, 2).assign_coords(ridge=[0.0, 1.0, 3.0]), "error", ("ridge",)
         )
@@ -346,7 +347,7 @@ def test_the_same_runs_are_drawn_for_everything_and_batches_change_nothing(monke
 def test_cases_of_their_own_are_drawn_within_themselves():
     """Two cases without any noise: drawn together they would vary, each by itself they do not."""
     strata = [np.full(5, 1.0), np.full(9, 3.0)]
-    found = statistics.stratified(strata, statistics.mean)
+    found = statistics.stratified_interval(strata, statistics.mean)
     expected = (5 * 1.0 + 9 * 3.0) / 14
     assert float(found.low) == float(found.value) == float(found.high) == pytest.approx(expected)
     together = statistics.interval(np.concatenate(strata))
@@ -356,7 +357,7 @@ def test_cases_of_their_own_are_drawn_within_themselves():
 def test_a_stratified_mean_has_the_variance_of_its_strata():
     rng = np.random.default_rng(3)
     strata = [rng.normal(0.0, 1.0, 200), rng.normal(50.0, 2.0, 100)]
-    found = statistics.stratified(strata, statistics.mean, num_resamples=4000)
+    found = statistics.stratified_interval(strata, statistics.mean, num_resamples=4000)
     variance = sum(len(part) * part.var() for part in strata) / 300**2
     np.testing.assert_allclose(found.high - found.low, 2 * 1.96 * np.sqrt(variance), rtol=0.06)
 
@@ -364,29 +365,29 @@ def test_a_stratified_mean_has_the_variance_of_its_strata():
 def test_what_two_share_by_a_seed_cancels_in_their_difference():
     rng = np.random.default_rng(4)
     shared = rng.normal(0.0, 100.0, 20)
-    found = statistics.difference(shared + 1.0, shared, statistics.mean)
+    found = statistics.interval(shared + 1.0, minus=shared)
     np.testing.assert_allclose([found.low, found.value, found.high], 1.0, rtol=1e-9)
-    apart = statistics.difference(shared + 1.0, rng.permutation(shared), statistics.mean)
+    apart = statistics.interval(shared + 1.0, minus=rng.permutation(shared))
     assert apart.high - apart.low > 50.0
     for statistic in (statistics.median, statistics.iqm):
-        found = statistics.difference(shared + 1.0, shared, statistic)
+        found = statistics.interval(shared + 1.0, statistic, minus=shared)
         np.testing.assert_allclose([found.low, found.high], 1.0, rtol=1e-9)
 
 
 def test_differences_of_infinite_errors_are_infinite_or_a_tie_but_never_nan():
     fine, bad = np.array([1.0, 2.0, 3.0]), np.array([INF, INF, INF])
     for first, second, expected in ((fine, bad, -INF), (bad, fine, INF), (bad, bad, 0.0)):
-        found = statistics.difference(first, second)
+        found = statistics.interval(first, minus=second)
         assert (found.low, found.value, found.high) == (expected,) * 3
-    mixed = statistics.difference(np.array([INF, 1.0, 1.0]), np.array([1.0, INF, 1.0]))
+    mixed = statistics.interval(np.array([INF, 1.0, 1.0]), minus=np.array([1.0, INF, 1.0]))
     assert (mixed.low, mixed.value, mixed.high) == (-INF, 0.0, INF)
-    with pytest.raises(ValueError, match=r"second: got shape \(2,\)"):
-        statistics.difference(fine, fine[:2])
+    with pytest.raises(ValueError, match=r"minus: got shape \(2,\)"):
+        statistics.interval(fine, minus=fine[:2])
 
 
 def test_the_rate_of_divergence_lies_in_wilsons_interval():
     bad = np.array([[True] * 3 + [False] * 27, [False] * 30, [True] * 30])
-    found = statistics.divergence(bad)
+    found = statistics.divergence_rate(bad)
     assert found.value.tolist() == [0.1, 0.0, 1.0]
     for k, low, high in zip((3, 0, 30), found.low, found.high, strict=True):
         z, n = stats.norm.ppf(0.975), 30
@@ -403,7 +404,7 @@ def test_what_intervals_are_asked_for_must_make_sense():
     with pytest.raises(ValueError, match=r"level: got 95; a number between 0 and 1"):
         statistics.interval(errors, level=95.0)
     with pytest.raises(ValueError, match=r"level: got 0;"):
-        statistics.divergence(np.array([True]), level=0.0)
+        statistics.divergence_rate(np.array([True]), level=0.0)
 
 
 # The paired sign test

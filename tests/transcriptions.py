@@ -188,10 +188,7 @@ def _with_emphasis(emphasis):
 
 def lms(d, y, p):
     M = y.i + d["emphasis.terms"]
-    return {
-        "emphasis.terms": y.gamma * y.rho * M,
-        "w": d["w"] + p.alpha * (M - y.x @ d["w"]) * y.x,
-    }
+    return {"emphasis.terms": y.gamma * y.rho * M, "w": d["w"] + p.alpha * (M - y.x @ d["w"]) * y.x}
 
 
 def etq(d, y, p):
@@ -236,22 +233,14 @@ LEARNERS: dict[str, tuple[dict[str, Any], Any, Any]] = {
     "td": ({"nu": 1}, lambda d, y, p: _emphatic(d, y, p, 1.0), _of("nu")),
     "etd-exact": ({"nu": 1}, lambda d, y, p: _emphatic(d, y, p, p.m[y.s]), _of("nu")),
     "lms": ({"emphasis.terms": (0, 1), "w": 1}, lms, _of("w")),
-    "etq": (
-        {"interest.terms": (0, 1), "trace": (0, "xa"), "u": (1, "xa")},
-        etq,
-        _of("u", "xa"),
-    ),
+    "etq": ({"interest.terms": (0, 1), "trace": (0, "xa"), "u": (1, "xa")}, etq, _of("u", "xa")),
     "followon": ({"terms": (0, 1)}, followon, _trace),
     "truncated": ({"terms": (0, 3)}, truncated, _trace),
     "interest": ({}, nothing, lambda d, y, p: y.i),
     "constant": ({}, nothing, lambda d, y, p: p.value),
     "exact": ({}, nothing, lambda d, y, p: p.m[y.s]),
 }
-LEARNERS["etd"] = (
-    {"emphasis.terms": (0, 1), "nu": 1},
-    _with_emphasis("followon"),
-    _of("nu"),
-)
+LEARNERS["etd"] = ({"emphasis.terms": (0, 1), "nu": 1}, _with_emphasis("followon"), _of("nu"))
 LEARNERS["gem-etd"] = (
     {"emphasis.kappa": 0, "emphasis.w": 1, "nu": 1},
     _with_emphasis("gem"),

@@ -1,19 +1,32 @@
-"""Convergent off-policy learning: problems, exact answers, certificates."""
+"""Convergent off-policy reinforcement learning: exact quantities, certificates, compiled learners.
 
-from . import oracle as oracle
-from . import predict as predict
-from . import problems as problems
-from . import schedules as schedules
-from ._types import Learner as Learner
-from ._types import Sample as Sample
-from ._types import Transition as Transition
+State an [MDP] and a [Problem], or take one of `emphatic.problems`. [solve] computes its exact
+quantities, and [run] runs learners on it. The packages have the rest: `learners` and `agents` the
+algorithms, `oracle` the exact quantities one by one, `certify` the theorems, `predict` exact
+learning curves, `experiments` sweeps and their stores. Deep agents, figures and reports are in
+`emphatic.deep`, `emphatic.figures` and `emphatic.report`, which are imported on request.
+"""
+
+from importlib.metadata import version as _version
+
+from . import (
+    agents as agents,
+    certify as certify,
+    engine as engine,
+    experiments as experiments,
+    learners as learners,
+    oracle as oracle,
+    predict as predict,
+    problems as problems,
+    schedules as schedules,
+    statistics as statistics,
+    types as types,
+)
 from .agents import Softmax as Softmax
-from .certify import Bias as Bias
-from .certify import Certificate as Certificate
-from .certify import certify as certify
-from .certify import Row as Row
-from .certify import Theorem as Theorem
-from .mdp import MDP as MDP
-from .mdp import Problem as Problem
-from .solve import FixedPoint as FixedPoint
-from .solve import solve as solve
+from .engine import run as run
+from .mdp import MDP as MDP, Problem as Problem
+from .oracle import FixedPoint as FixedPoint, solve as solve
+from .types import Agent as Agent, Learner as Learner, Sample as Sample, Transition as Transition
+
+__version__ = _version("emphatic")
+"""The version of the installed package."""

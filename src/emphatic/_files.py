@@ -1,23 +1,31 @@
-"""Files that are there whole or not at all, folders for them, and locks."""
+"""Files that are written whole or not at all: arrays, JSON, folders and locks."""
 
+import dataclasses
 import errno
 import fcntl
 import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, IO
+from typing import Any, cast, IO, TypeAlias
 
 import numpy as np
+from safetensors import safe_open, SafetensorError
+from safetensors.numpy import save as to_safetensors
 
-PART = ".part"  # how the name of a file ends that is not whole yet
+PARTIAL = ".part"  # the end of the name of a file that is not whole yet
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
+Json: TypeAlias = Mapping[str, object]
+"""An object of JSON: values by name, as `json.dumps` takes them."""
+StrPath: TypeAlias = str | os.PathLike[str]
+"""The path of a file."""
 
-def checksum(description: Any, arrays: Mapping[str, np.ndarray]) -> str:
+
+def checksum(description: object, arrays: Mapping[str, np.ndarray]) -> str:
     """The SHA-256 of what JSON can hold and of arrays by name: their types, shapes and bytes."""
     digest = hashlib.sha256(json.dumps(description, sort_keys=True).encode())
     for name, array in sorted(arrays.items()):
@@ -27,8 +35,8 @@ def checksum(description: Any, arrays: Mapping[str, np.ndarray]) -> str:
 
 
 @contextmanager
-def replacing(path: str | os.PathLike) -> Iterator[IO[bytes]]:
-    """A file to write to, which takes the place of `path` once all of it is on the disk.
+def atomic_write(path: StrPath) -> Generator[IO[bytes], None, None]:
+    """Opens a file to write to, which takes the place of `path` once all of it is on the disk.
 
     Where writing fails, nothing is left behind, what was there before still is, and a `ValueError`
     says why. A process that is killed may leave a file `path*.part`.
@@ -38,7 +46,7 @@ def replacing(path: str | os.PathLike) -> Iterator[IO[bytes]]:
         raise ValueError(f"path: {path} is a directory; a file is required")
     temporary = None
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=PART)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=PARTIAL)
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
@@ -46,7 +54,7 @@ def replacing(path: str | os.PathLike) -> Iterator[IO[bytes]]:
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
         temporary = None
-        _settle(path.parent)
+        _sync(path.parent)
     except OSError as error:
         raise ValueError(f"path: {path} cannot be written: {error.strerror or error}") from None
     finally:
@@ -54,7 +62,42 @@ def replacing(path: str | os.PathLike) -> Iterator[IO[bytes]]:
             Path(temporary).unlink(missing_ok=True)
 
 
-def _settle(folder: Path) -> None:
+def write_arrays(
+    path: StrPath, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]
+) -> None:
+    """Writes arrays, of any memory and byte order, and text to a safetensors file, or nothing."""
+    native = {n: np.asarray(a, a.dtype.newbyteorder("="), order="C") for n, a in arrays.items()}
+    data = to_safetensors(native, dict(metadata))
+    with atomic_write(path) as file:
+        file.write(data)
+
+
+def read_arrays(path: StrPath) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Reads the arrays and the text that [write_arrays] wrote; a `ValueError` if it cannot."""
+    with _open(path) as file:
+        names = file.keys()
+        return {name: file.get_tensor(name) for name in names}, file.metadata() or {}
+
+
+def read_metadata(path: StrPath) -> dict[str, str]:
+    """Reads the text alone, which is fast however large the arrays are."""
+    with _open(path) as file:
+        return file.metadata() or {}
+
+
+@contextmanager
+def _open(path: StrPath) -> Generator[Any, None, None]:
+    try:
+        reader: Any = safe_open(os.fspath(path), "np")
+        with reader as file:
+            yield file
+    except FileNotFoundError:
+        raise ValueError(f"{os.fspath(path)} does not exist") from None
+    except (OSError, SafetensorError) as error:
+        raise ValueError(str(error)) from None
+
+
+def _sync(folder: Path) -> None:
     """Puts the names of a folder on the disk, where the filesystem can."""
     handle = os.open(folder, os.O_RDONLY)
     try:
@@ -66,7 +109,7 @@ def _settle(folder: Path) -> None:
         os.close(handle)
 
 
-def lock(file: IO, *, shared: bool = False, wait: bool = False) -> bool | None:
+def lock(file: IO[str], *, shared: bool = False, wait: bool = False) -> bool | None:
     """Whether a file is locked by us from now on, until it is closed; False if it is by another.
 
     A lock ends with its process, however that ends. None if the filesystem has no locks.
@@ -83,8 +126,8 @@ def lock(file: IO, *, shared: bool = False, wait: bool = False) -> bool | None:
     return True
 
 
-def writable(folder: Path) -> Path:
-    """The folder, made if it is not there; a `ValueError` if nothing can be written in it."""
+def make_folder(folder: Path) -> Path:
+    """Makes a folder if it is not there; a `ValueError` if nothing can be written in it."""
     probe = folder / ".probe"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -93,3 +136,27 @@ def writable(folder: Path) -> Path:
     except OSError as error:
         raise ValueError(f"out: {folder} cannot be written: {error.strerror}") from None
     return folder
+
+
+def to_jsonable(value: object) -> Any:
+    """Converts a value to what JSON can hold: infinities are strings, NaN is null."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        shown = (field.name for field in dataclasses.fields(value) if field.repr)
+        return {name: to_jsonable(getattr(value, name)) for name in shown}
+    if isinstance(value, dict):
+        entries = cast(dict[object, object], value)
+        return {key: to_jsonable(entry) for key, entry in entries.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return to_jsonable(cast(object, value.tolist()))
+    if isinstance(value, list | tuple):
+        return [to_jsonable(entry) for entry in cast(list[object], value)]
+    if isinstance(value, float) and not np.isfinite(value):
+        return None if np.isnan(value) else str(value)
+    return value
+
+
+def as_json(value: object) -> str:
+    """JSON of a record or a dictionary without NaN or Infinity, one key on a line."""
+    entries = to_jsonable(value).items()
+    lines = [f"  {json.dumps(key)}: {json.dumps(entry, allow_nan=False)}" for key, entry in entries]
+    return "{\n" + ",\n".join(lines) + "\n}"

@@ -1,4 +1,4 @@
-"""Finite nonnegative matrices: classes, periods, resolvents and stationary laws.
+"""Finite nonnegative matrices: classes, periods, resolvents and stationary distributions.
 
 Everything here takes a dense or csr matrix and answers in float64. For a matrix Q of
 spectral radius below one, I - Q is an M-matrix: it is factorised without pivoting, which is
@@ -6,18 +6,26 @@ stable and keeps nonnegative solutions nonnegative.
 """
 
 import warnings
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy import sparse
 
-Matrix = Any  # a dense array or a csr array (SciPy carries no types)
+Matrix: TypeAlias = Any
+"""A dense array or a csr array (SciPy carries no types)."""
+Vector: TypeAlias = Float[np.ndarray, " n"]
+"""A vector of float64 numbers."""
 
 RESIDUAL = 1e-13  # relative residual at which an iterative solution is accepted
 SMALL = 3000  # states up to which a sparse factorisation is always cheap
 DENSE = 1000  # states up to which all eigenvalues are computed
+UNIT_RADIUS = (
+    "target: the discounted chain has spectral radius 1 to rounding (what leaves it is below "
+    "1e-16); it must be below 1"
+)
 
 
 def as_dense(matrix: Matrix) -> np.ndarray:
@@ -47,9 +55,9 @@ def reachable(matrix: Matrix, sources: Bool[np.ndarray, " s"]) -> Bool[np.ndarra
     column = sparse.csr_array((len(sources) + 1, 1), dtype=bool)
     edges = sparse.hstack([column, sparse.vstack([root, graph(matrix)])], format="csr")
     order = breadth_first_order(edges, 0, return_predecessors=False)
-    found = np.zeros(len(sources), bool)
-    found[order[1:] - 1] = True
-    return found
+    reached = np.zeros(len(sources), bool)
+    reached[order[1:] - 1] = True
+    return reached
 
 
 def _levels(matrix: Matrix, directed: bool) -> Int[np.ndarray, " s"]:
@@ -69,12 +77,10 @@ def period(matrix: Matrix) -> int:
 def spectral_radius(matrix: Matrix) -> float:
     """The largest modulus of an eigenvalue: the largest Perron root of a strong class."""
     classes = strong_classes(matrix)
-    sizes = np.bincount(classes, minlength=1)
     radius = float(matrix.diagonal().max(initial=0.0))
-    order = np.argsort(classes, kind="stable")
-    for states in np.split(order, np.cumsum(sizes)[:-1]):
+    ends = np.cumsum(np.bincount(classes, minlength=1))
+    for states in np.split(np.argsort(classes, kind="stable"), ends[:-1]):
         if len(states) > 1:
-            states = np.sort(states)
             radius = np.maximum(radius, _perron_root(matrix[states][:, states]))  # keeps NaN
     return float(radius)
 
@@ -82,9 +88,8 @@ def spectral_radius(matrix: Matrix) -> float:
 def _perron_root(matrix: Matrix) -> float:
     """The Perron root of an irreducible matrix; NaN if a large one does not settle.
 
-    min(Qy/y) <= root <= max(Qy/y) for every y > 0, so that the answer carries its own proof.
-    Powers narrow the bounds on a wide graph, which has a gap; elsewhere Noda's inverse
-    iteration does, which converges quadratically.
+    min(Qy/y) <= root <= max(Qy/y) for every y > 0. Powers narrow these bounds on a wide graph,
+    which has a gap; elsewhere Noda's inverse iteration does, which converges quadratically.
     """
     num_states = matrix.shape[0]
     if num_states <= DENSE:
@@ -111,28 +116,18 @@ def is_wide(matrix: Matrix) -> bool:
     return bool(np.bincount(levels[levels >= 0]).max() > matrix.shape[0] / 8)
 
 
-def _krylov(apply, rhs: np.ndarray, scale: float) -> np.ndarray | None:
+def _krylov(apply: Callable[[Vector], Vector], rhs: Vector, scale: float) -> Vector | None:
     """GMRES to a residual of `RESIDUAL * scale`, or None as soon as it stagnates."""
     from scipy.sparse.linalg import gmres, LinearOperator
 
-    size = len(rhs)
-    operator = LinearOperator((size, size), matvec=apply, dtype=float)
-    y, previous = np.zeros(size), np.inf
+    operator = LinearOperator((len(rhs), len(rhs)), matvec=apply, dtype=float)
+    y, previous, atol = np.zeros(len(rhs)), np.inf, 0.5 * RESIDUAL * scale
     while (residual := float(np.linalg.norm(rhs - apply(y)))) > RESIDUAL * scale:
         if residual > 0.1 * previous:
             return None
         previous = residual
-        y, _ = gmres(
-            operator, rhs, x0=y, rtol=0.0, atol=0.5 * RESIDUAL * scale, restart=25, maxiter=1
-        )
+        y, _ = gmres(operator, rhs, x0=y, rtol=0.0, atol=atol, restart=25, maxiter=1)
     return y
-
-
-def _unit_radius() -> ValueError:
-    return ValueError(
-        "target: the discounted chain has spectral radius 1 to rounding (what leaves it is below "
-        "1e-16); it must be below 1"
-    )
 
 
 class Resolvent:
@@ -146,15 +141,15 @@ class Resolvent:
         self.matrix = matrix
         self.iterative = is_wide(matrix) if iterative is None else iterative
 
-    def right(self, b: Float[np.ndarray, " s"]) -> Float[np.ndarray, " s"]:
+    def right(self, b: Vector) -> Vector:
         """The solution of y = b + Q y."""
         return self._solve(b, self.matrix, transposed=True)
 
-    def left(self, b: Float[np.ndarray, " s"]) -> Float[np.ndarray, " s"]:
+    def left(self, b: Vector) -> Vector:
         """The solution of y = b + Q' y."""
         return self._solve(b, self.matrix.T, transposed=False)
 
-    def _solve(self, b, matrix, transposed):
+    def _solve(self, b: Vector, matrix: Matrix, transposed: bool) -> Vector:
         if self.iterative and "_factor" not in self.__dict__:
             y = _krylov(lambda y: y - matrix @ y, b, float(np.linalg.norm(b)))
             if y is not None:
@@ -163,21 +158,21 @@ class Resolvent:
         return y + self._factor(b - (y - matrix @ y), transposed)
 
     @cached_property
-    def _factor(self):
+    def _factor(self) -> Callable[[Vector, bool], Vector]:
         # I - Q' has dominant columns when Q is substochastic: the pivots stay on the diagonal.
         if sparse.issparse(self.matrix):
             from scipy.sparse.linalg import splu
 
-            size = self.matrix.shape[0]
+            eye = sparse.eye_array(self.matrix.shape[0], format="csr")
             try:
                 factor = splu(
-                    (sparse.eye_array(size, format="csr") - self.matrix).T.tocsc(),
+                    (eye - self.matrix).T.tocsc(),
                     permc_spec="MMD_AT_PLUS_A",
                     diag_pivot_thresh=0.0,
                     options={"SymmetricMode": True},
                 )
             except RuntimeError:
-                raise _unit_radius() from None
+                raise ValueError(UNIT_RADIUS) from None
             return lambda b, transposed: factor.solve(b, "T" if transposed else "N")
         from scipy.linalg import LinAlgWarning, lu_factor, lu_solve
 
@@ -185,7 +180,7 @@ class Resolvent:
             warnings.simplefilter("ignore", LinAlgWarning)
             lu = lu_factor((np.eye(len(self.matrix)) - self.matrix).T)
         if not lu[0].diagonal().all():
-            raise _unit_radius()
+            raise ValueError(UNIT_RADIUS)
         return lambda b, transposed: lu_solve(lu, b, trans=int(transposed), check_finite=False)
 
 
@@ -210,14 +205,14 @@ def convergent_resolvent(matrix: Matrix) -> Resolvent | None:
         return None
 
 
-def stationary(matrix: Matrix) -> Float[np.ndarray, " s"]:
-    """The stationary law of an irreducible stochastic matrix.
+def stationary(matrix: Matrix) -> Vector:
+    """The stationary distribution of an irreducible stochastic matrix.
 
     Up to 300 states by the elimination of Grassmann, Taksar and Heyman, which subtracts nothing:
     every entry is right to full relative precision, however weakly the chain is coupled. Beyond,
-    the law is the expected number of visits between two visits to one state, a solution with an
+    it is the expected number of visits between two visits to one state, a solution with an
     M-matrix. For a wide graph GMRES is tried first, and believed only where two unlike starting
-    points lead to the same law: a small residual alone says nothing of a chain that mixes slowly.
+    points lead to the same result: a small residual alone says nothing of a slow chain.
     """
     num_states = matrix.shape[0]
     if num_states <= 300:
@@ -229,10 +224,10 @@ def stationary(matrix: Matrix) -> Float[np.ndarray, " s"]:
             second = _stationary_krylov(matrix, np.eye(1, num_states, num_states // 2)[0])
             if second is not None and np.abs(first - second).sum() < 1e-10:
                 return first
-    law = uniform
+    d = uniform
     for _ in range(10):
-        law = law @ matrix
-    pin = int(law.argmax())  # a state that is visited often keeps the system well conditioned
+        d = d @ matrix
+    pin = int(d.argmax())  # a state that is visited often keeps the system well conditioned
     rest = np.delete(np.arange(num_states), pin)
     visits = np.ones(num_states)
     row = as_dense(matrix[[pin]][:, rest])[0]
@@ -240,8 +235,8 @@ def stationary(matrix: Matrix) -> Float[np.ndarray, " s"]:
     return visits / visits.sum()
 
 
-def _stationary_elimination(p: np.ndarray) -> np.ndarray:
-    """Folds the last state into the others until one is left, then unfolds the law (in place)."""
+def _stationary_elimination(p: Float[np.ndarray, "s s"]) -> Vector:
+    """Folds the last state into the others until one is left, then unfolds (in place)."""
     for k in range(len(p) - 1, 0, -1):
         with np.errstate(all="ignore"):  # what underflows is refused by the caller
             p[:k, k] /= p[k, :k].sum()
@@ -252,11 +247,11 @@ def _stationary_elimination(p: np.ndarray) -> np.ndarray:
     return visits / visits.sum()
 
 
-def _stationary_krylov(matrix: Matrix, guess: np.ndarray) -> np.ndarray | None:
+def _stationary_krylov(matrix: Matrix, guess: Vector) -> Vector | None:
     transposed = matrix.T.tocsr()
     scale = float(np.linalg.norm(guess))
     step = _krylov(lambda y: y - transposed @ y, transposed @ guess - guess, scale)
     if step is None:
         return None
-    law = transposed @ np.maximum(guess + step, 0.0)  # a step of the chain removes rounding signs
-    return law / law.sum()
+    d = transposed @ np.maximum(guess + step, 0.0)  # a step of the chain removes rounding signs
+    return d / d.sum()

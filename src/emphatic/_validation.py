@@ -1,6 +1,7 @@
 """What every array that a person gives must satisfy; a `ValueError` says what does not."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any
 
@@ -49,10 +50,8 @@ def stochastic(name: str, sums: np.ndarray, row: Callable[[int], str]) -> None:
     wrong = np.abs(sums - 1.0) > ROW_TOLERANCE
     if wrong.any():
         k = int(wrong.argmax())
-        raise ValueError(
-            f"{name}: the row of {row(k)} sums to {sums[k]:.10g}; every row must sum to 1 "
-            f"within {ROW_TOLERANCE:g}"
-        )
+        required = f"every row must sum to 1 within {ROW_TOLERANCE:g}"
+        raise ValueError(f"{name}: the row of {row(k)} sums to {sums[k]:.10g}; {required}")
 
 
 def policy(name: str, value: Any, shape: tuple[int, int]) -> np.ndarray:
@@ -105,3 +104,11 @@ def ridge(value: Any) -> None:
     """A `ValueError` unless the ridge is a finite number >= 0."""
     if not (isinstance(value, Real) and 0.0 <= float(value) < np.inf):
         raise ValueError(f"ridge: got {value}; it must be a finite number >= 0")
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
+    """The error for an unknown name, which suggests the nearest known one."""
+    known = list(known)
+    close = get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return ValueError(f"{kind}: unknown name {name!r}; {hint}known: {', '.join(known)}")

@@ -2,29 +2,29 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from . import _checks as checks
-from . import _markov
+from . import _markov, _validation as checks
 from ._markov import Matrix
-from ._types import Sample, Transition
+from .types import Array, Sample, Transition
+
+ArrayField: TypeAlias = Any
+"""A field that takes numbers in any form and holds them as a checked, read-only float64 array."""
 
 
 def policy_matrix(policy: Float[np.ndarray, "s a"]) -> sparse.csr_array:
-    r"""The (s, s*a) matrix $W_\pi$ that averages over actions: $(W_\pi q)(s) =
-    \sum_a\pi(a|s)q(s,a)$.
+    r"""The (s, s*a) matrix of the average over actions, $(W_\pi q)(s) = \sum_a\pi(a|s)q(s,a)$.
 
     With the (s*a, s) kernel $K$ of an MDP, $P_\pi = W_\pi K$ and $\tilde P_\pi = K W_\pi$.
     """
-    states, actions = policy.shape
-    pointers = np.arange(0, states * actions + 1, actions)
-    return sparse.csr_array((policy.ravel(), np.arange(states * actions), pointers))
+    pointers = np.arange(0, policy.size + 1, policy.shape[1])
+    return sparse.csr_array((policy.ravel(), np.arange(policy.size), pointers))
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,13 +45,13 @@ class MDP:
       in [0, 1], and the end of an episode is a discount of 0 straight to a start state.
     """
 
-    transition: Any
-    reward: Any
-    discount: Any
+    transition: ArrayField
+    reward: ArrayField
+    discount: ArrayField
     num_states: int = field(init=False)
     num_actions: int = field(init=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         transition = self.transition
         if sparse.issparse(transition):
             aligned = np.ndim(self.reward) == 1 or np.ndim(self.discount) == 1
@@ -98,22 +98,25 @@ class MDP:
         if isinstance(self.discount, float):
             if not 0.0 <= self.discount < 1.0:
                 raise ValueError(f"discount: got {self.discount:g}; a number must lie in [0, 1)")
-        elif not ((self.discount >= 0) & (self.discount <= 1)).all():
-            where = np.argwhere((self.discount < 0) | (self.discount > 1))[0]
-            where = tuple(int(i) for i in where)
+        elif len(outside := np.argwhere((self.discount < 0) | (self.discount > 1))):
+            index = tuple(outside[0].tolist())
             raise ValueError(
-                f"discount: entry {where} is {self.discount[where]:g}; a discount that varies "
+                f"discount: entry {index} is {self.discount[index]:g}; a discount that varies "
                 "must lie in [0, 1]"
             )
 
     @cached_property
     def kernel(self) -> Matrix:
         r"""$p(s'|s,a)$ as an (s*a, s) matrix."""
-        return self.transition if self.is_sparse else checks.frozen(self._weighted(1.0))
+        return self.transition if self.is_sparse else checks.frozen(self.weighted(1.0))
 
     def discounted(self, power: int = 1) -> Matrix:
         r"""$p(s'|s,a)\,\gamma(s,a,s')^n$ as an (s*a, s) matrix, $n$ the power."""
-        return self._weighted(self.discount**power)
+        return self.weighted(self.discount**power)
+
+    def dense_discounted(self) -> Float[np.ndarray, "s a s"]:
+        r"""$p(s'|s,a)\,\gamma(s,a,s')$ as a dense (s, a, s') array."""
+        return _markov.as_dense(self.discounted()).reshape(self.num_states, self.num_actions, -1)
 
     def chain(self, policy: Float[np.ndarray, "s a"]) -> Matrix:
         r"""The chain of a policy, $P_\pi(s,s') = \sum_a\pi(a|s)p(s'|s,a)$."""
@@ -122,15 +125,14 @@ class MDP:
     @cached_property
     def mean_reward(self) -> Float[np.ndarray, "s a"]:
         r"""$\tilde r(s,a) = \sum_{s'} p(s'|s,a)\,r(s,a,s')$."""
-        mean = np.asarray(self._weighted(self.reward).sum(1))
+        mean = np.asarray(self.weighted(self.reward).sum(1))
         return checks.frozen(mean.reshape(self.num_states, self.num_actions))
 
     @cached_property
     def constant_discount(self) -> float | None:
         r"""The constant $\gamma < 1$ that every possible outcome has, or None."""
-        data = self.kernel.data if self.is_sparse else self.kernel.ravel()
-        possible = self.outcome(self.discount)[data > 0]
-        low, high = float(possible.min()), float(possible.max())
+        *_, discount = self.outcomes
+        low, high = float(discount.min()), float(discount.max())
         return low if low == high < 1.0 else None
 
     @property
@@ -138,23 +140,21 @@ class MDP:
         """Whether the transition is a csr array."""
         return sparse.issparse(self.transition)
 
-    def outcome(self, values: Any) -> np.ndarray:
+    def outcome(self, values: ArrayLike | float) -> Shaped[np.ndarray, " n"]:
         """A reward or discount of any form, for each entry of the kernel (row by row)."""
-        shape = (self.num_states, self.num_actions)
+        values, p = np.asarray(values), self.transition
         if not self.is_sparse:
-            full = (*shape, self.num_states)
-            values = np.asarray(values)
-            return np.broadcast_to(values[..., None] if values.ndim == 2 else values, full).ravel()
-        if np.ndim(values) == 2:
-            return np.repeat(np.ravel(values), np.diff(self.transition.indptr))
-        return np.broadcast_to(values, self.transition.data.shape)
+            return np.broadcast_to(
+                values[..., None] if values.ndim == 2 else values, p.shape
+            ).ravel()
+        if values.ndim == 2:
+            return np.repeat(values.ravel(), np.diff(p.indptr))
+        return np.broadcast_to(values, p.data.shape)
 
     @cached_property
-    def outcomes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Every outcome of positive probability, ordered by its pair `s * num_actions + a`.
-
-        The pair, the next state, the probability, the reward and the discount of each.
-        """
+    def outcomes(self) -> tuple[Shaped[np.ndarray, " n"], ...]:
+        """Pair `s * num_actions + a`, next state, probability, reward and discount of each outcome
+        of positive probability, in the order of the pairs."""
         kernel = self.kernel
         if sparse.issparse(kernel):
             pair = np.repeat(np.arange(kernel.shape[0]), np.diff(kernel.indptr))
@@ -164,15 +164,14 @@ class MDP:
             p = kernel.ravel()
         columns = pair, state_next, p, self.outcome(self.reward), self.outcome(self.discount)
         possible = np.flatnonzero(p > 0)
-        a, b, c, d, e = (checks.frozen(column[possible]) for column in columns)
-        return a, b, c, d, e
+        return tuple(checks.frozen(column[possible]) for column in columns)
 
-    def _weighted(self, weight: Any) -> Matrix:
+    def weighted(self, weight: ArrayLike | float) -> Matrix:
+        r"""Returns $p(s'|s,a)$ times the outcome's weight, with a row for each $(s, a)$."""
+        p, weights = self.transition, self.outcome(weight)
         if not self.is_sparse:
-            flat = self.outcome(weight) * self.transition.ravel()
-            return flat.reshape(-1, self.num_states)
-        p = self.transition
-        return sparse.csr_array((p.data * self.outcome(weight), p.indices, p.indptr), shape=p.shape)
+            return (weights * p.ravel()).reshape(-1, self.num_states)
+        return sparse.csr_array((p.data * weights, p.indices, p.indptr), shape=p.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,31 +186,29 @@ class Problem:
     - `x`: State features $X$, an (s, k) array, dense or csr.
     - `xa`: State-action features $\tilde X$, an (s, a, l) array or a csr array of shape (s*a, l);
       by default $\tilde x(s,a) = e_a \otimes x(s)$.
-    - `start`: The law of $S_0$; by default the stationary law $d_\mu$ of the behaviour.
+    - `start`: The distribution of $S_0$; by default the stationary one, $d_\mu$ of the behaviour.
     - `target`: A default target policy $\pi(a|s)$, an (s, a) array.
     - `labels`: What the states are called, whole numbers; by default 0, 1, 2, ...
     """
 
     mdp: MDP
-    behavior: Any
-    interest: Any
-    x: Any
-    xa: Any = None
-    start: Any = None
-    target: Any = None
-    labels: Any = None
+    behavior: ArrayField
+    interest: ArrayField
+    x: ArrayField
+    xa: ArrayField = None
+    start: ArrayField = None
+    target: ArrayField = None
+    labels: ArrayField = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         states, actions = shape = self.mdp.num_states, self.mdp.num_actions
 
-        def put(name, value):
+        def put(name: str, value: ArrayField) -> None:
             object.__setattr__(self, name, value)
 
         put("behavior", checks.policy("behavior", self.behavior, shape))
         self._require_irreducible()
-        interest = self.interest
-        if np.ndim(interest) == 0:
-            interest = np.broadcast_to(interest, (states,))
+        interest = self.interest if np.ndim(self.interest) else np.full(states, self.interest)
         interest = checks.shaped("interest", interest, (states,), "states")
         if not checks.nonnegative("interest", interest).any():
             raise ValueError("interest: every entry is 0; some state must be of interest")
@@ -232,16 +229,16 @@ class Problem:
         put("labels", checks.frozen(labels))
         start = self.stationary if self.start is None else self.start
         start = checks.nonnegative("start", checks.shaped("start", start, (states,), "states"))
-        checks.stochastic("start", start.sum(keepdims=True), lambda _: "the law")
+        checks.stochastic("start", start.sum(keepdims=True), lambda _: "the distribution")
         put("start", start)
         if self.target is not None:
-            put("target", self._checked_target(self.target))
+            put("target", self._check_target(self.target))
 
-    def _features(self, name: str, value: Any, leading: tuple[int, ...], axes: str) -> Any:
+    def _features(self, name: str, value: ArrayField, rows: tuple[int, ...], axes: str) -> Matrix:
         if sparse.issparse(value):
-            features, rows = checks.csr(name, value), (int(np.prod(leading)),)
+            features, rows = checks.csr(name, value), (int(np.prod(rows)),)
         else:
-            features, rows = checks.finite(name, value), leading
+            features = checks.finite(name, value)
         if features.shape[:-1] != rows or features.shape[-1] == 0:
             raise ValueError(
                 f"{name}: got shape {features.shape}; {(*rows, 'k')} ({axes}) is required"
@@ -253,8 +250,7 @@ class Problem:
         classes = _markov.strong_classes(chain)
         if classes.max() == 0:
             return
-        first = np.zeros(len(classes), bool)
-        first[0] = True
+        first = np.arange(len(classes)) == 0
         unreached = ~_markov.reachable(chain, first)
         if unreached.any():
             what = f"state {unreached.argmax()} is never reached from state 0"
@@ -267,14 +263,13 @@ class Problem:
         )
 
     def require_target(self, target: ArrayLike | None = None) -> Float[np.ndarray, "s a"]:
-        """The target policy as a checked array; None is the problem's own."""
+        """Returns the target policy as a checked array; None is the problem's own."""
+        target = self.target if target is None else target
         if target is None:
-            if self.target is None:
-                raise ValueError("target: not given, and the problem has no target of its own")
-            return self.target
-        return self.target if target is self.target else self._checked_target(target)
+            raise ValueError("target: not given, and the problem has no target of its own")
+        return self.target if target is self.target else self._check_target(target)
 
-    def _checked_target(self, target: ArrayLike) -> np.ndarray:
+    def _check_target(self, target: ArrayLike) -> Float[np.ndarray, "s a"]:
         target = checks.policy("target", target, (self.mdp.num_states, self.mdp.num_actions))
         outside = (target > 0) & (self.behavior == 0)
         if outside.any():
@@ -287,10 +282,10 @@ class Problem:
             self._require_discounting(target)
         return target
 
-    def _require_discounting(self, target: np.ndarray) -> None:
+    def _require_discounting(self, target: Float[np.ndarray, "s a"]) -> None:
         """Every state must lead to a transition that discounts: the radius is then below one."""
         mdp, average = self.mdp, policy_matrix(target)
-        lost = average @ np.asarray(mdp._weighted(1.0 - np.asarray(mdp.discount)).sum(1))
+        lost = average @ np.asarray(mdp.weighted(1.0 - np.asarray(mdp.discount)).sum(1))
         chain = mdp.chain(target)
         trapped = ~_markov.reachable(chain.T, lost > 0)
         if trapped.any():
@@ -305,18 +300,18 @@ class Problem:
 
     @cached_property
     def stationary(self) -> Float[np.ndarray, " s"]:
-        r"""The stationary law $d_\mu$ of the behaviour's chain, $d_\mu^\top P_\mu = d_\mu^\top$."""
-        law = _markov.stationary(self.mdp.chain(self.behavior))
-        if not (law > 0).all():  # NaN too
+        r"""The stationary distribution of the behaviour, $d_\mu^\top P_\mu = d_\mu^\top$."""
+        d = _markov.stationary(self.mdp.chain(self.behavior))
+        if not (d > 0).all():  # NaN too
             raise ValueError(
-                f"behavior: the stationary probability of state {(~(law > 0)).argmax()} is too "
+                f"behavior: the stationary probability of state {(~(d > 0)).argmax()} is too "
                 "small for a number (below 1e-308); every state must be visited"
             )
-        return checks.frozen(law)
+        return checks.frozen(d)
 
     @cached_property
     def stationary_actions(self) -> Float[np.ndarray, "s a"]:
-        r"""The stationary law of states and actions, $\tilde d_\mu(s,a) = d_\mu(s)\mu(a|s)$."""
+        r"""The stationary distribution of (s, a), $\tilde d_\mu(s,a) = d_\mu(s)\mu(a|s)$."""
         return checks.frozen(self.stationary[:, None] * self.behavior)
 
     @cached_property
@@ -325,20 +320,17 @@ class Problem:
         return self.xa if sparse.issparse(self.xa) else self.xa.reshape(-1, self.xa.shape[-1])
 
     @cached_property
-    def dense_features(self) -> tuple[np.ndarray, np.ndarray]:
+    def dense_features(self) -> tuple[Float[np.ndarray, "s k"], Float[np.ndarray, "s a l"]]:
         r"""$X$ and $\tilde X$ as dense (s, k) and (s, a, l) arrays."""
         shape = (self.mdp.num_states, self.mdp.num_actions, -1)
         return _markov.as_dense(self.x), _markov.as_dense(self.xa).reshape(shape)
 
-    def view(self, pi, pi_next, sample: Sample) -> Transition:
-        r"""What a linear learner sees of a sample under the target $\pi$.
+    def view(
+        self, pi: Float[Array, " a"], pi_next: Float[Array, " a"], sample: Sample
+    ) -> Transition:
+        r"""What a linear learner sees of a sample under $\pi(\cdot|S_t)$ and $\pi(\cdot|S_{t+1})$.
 
         The only place where ratios are made: $\rho_t = \pi(A_t|S_t)/\mu(A_t|S_t)$.
-
-        **Arguments:**
-
-        - `pi`, `pi_next`: $\pi(\cdot|S_t)$ and $\pi(\cdot|S_{t+1})$.
-        - `sample`: What happened.
         """
         s, a, s_next, a_next = sample.state, sample.action, sample.state_next, sample.action_next
         x, xa = (jnp.asarray(table) for table in self.dense_features)

@@ -1,17 +1,14 @@
-"""Step sizes as functions of time, which know the conditions that they satisfy."""
+"""Step sizes as functions of time, which know which conditions they satisfy."""
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
 
 import jax.numpy as jnp
+from jaxtyping import Float
 
-from . import _checks as checks
-
-Schedule = Callable[[Any], Any]
-"""A function of the time $t$: a number for each step."""
+from . import _validation as checks
+from .types import Array, Number, Schedule, StepSize, Time
 
 
 @dataclass(frozen=True)
@@ -29,15 +26,15 @@ class Polynomial:
 
     - `scale`: The first step size $c > 0$.
     - `power`: The decay $p \ge 0$; 0 is a constant step size.
-    - `onset`: The time $\tau > 0$ about which the decay sets in: at $t = \tau$ the step size is
+    - `onset`: The time $\tau > 0$ around which the decay sets in: at $t = \tau$ the step size is
       $2^{-p}c$.
     """
 
-    scale: Any
-    power: Any = 0.0
-    onset: Any = 1.0
+    scale: Number
+    power: Number = 0.0
+    onset: Number = 1.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         # Numbers only: inside a traced function the values are not known.
         scale, power, onset = (
             x if isinstance(x, int | float) else 1.0 for x in (self.scale, self.power, self.onset)
@@ -49,13 +46,13 @@ class Polynomial:
         if not (isfinite(onset) and onset > 0):
             raise ValueError(f"onset: got {self.onset}; a positive and finite time is required")
 
-    def __call__(self, time):
+    def __call__(self, time: Time) -> int | float | Float[Array, "..."]:
         age = 1.0 + time / self.onset
         if isinstance(self.power, int | float):
             return self.scale * age**-self.power if self.power else self.scale
-        return self.scale * jnp.exp(-self.power * jnp.log(age))  # a lane: one exp each
+        return self.scale * jnp.exp(-self.power * jnp.log(age))  # traced: a single exp
 
-    def __str__(self):
+    def __str__(self) -> str:
         if not self.power:
             return f"{self.scale:g}"
         time = "t" if self.onset == 1.0 else f"(1+t/{self.onset:g})"
@@ -64,25 +61,25 @@ class Polynomial:
     @property
     def robbins_monro(self) -> bool:
         r"""Whether $\sum_t\alpha_t = \infty$ and $\sum_t\alpha_t^2 < \infty$."""
-        return 0.5 < self.power <= 1.0
+        return bool(0.5 < self.power <= 1.0)
 
     def slower_than(self, other: "Polynomial") -> bool:
         r"""Whether $\sum_t(\alpha_t/\alpha'_t)^d < \infty$ for some $d > 0$ ($\alpha'$: other)."""
-        return self.power > other.power
+        return bool(self.power > other.power)
 
 
-def constant(step_size: Any) -> Polynomial:
+def constant(step_size: Number) -> Polynomial:
     r"""The step size $\alpha_t = \alpha$."""
     return Polynomial(step_size)
 
 
-def polynomial(scale: Any, power: Any, onset: Any = 1.0) -> Polynomial:
+def polynomial(scale: Number, power: Number, onset: Number = 1.0) -> Polynomial:
     r"""The step sizes $\alpha_t = c\,(1 + t/\tau)^{-p}$; see [Polynomial]."""
     return Polynomial(scale, power, onset)
 
 
 def parse(text: str) -> Polynomial:
-    """A schedule from text.
+    """Reads a schedule from text.
 
     `0.1` is constant, `0.1/t^0.7` decays, `1/t` is power 1, `0.1/(1+t/1e4)^0.6` has an onset.
     """
@@ -91,20 +88,19 @@ def parse(text: str) -> Polynomial:
     pattern = rf"(?P<scale>{number})(?:/(?P<time>{time})(?:\^(?P<power>{number}))?)?"
     match = re.fullmatch(pattern, text.strip())
     if match is None:
-        raise ValueError(
-            f"step size: got {text!r}; write a number like 0.1, or 0.1/t^0.7, or 0.1/(1+t/1e4)^0.7"
-        )
+        forms = "a number like 0.1, or 0.1/t^0.7, or 0.1/(1+t/1e4)^0.7"
+        raise ValueError(f"step size: got {text!r}; write {forms}")
     power = float(match["power"] or 1.0) if match["time"] else 0.0
     return Polynomial(float(match["scale"]), power, float(match["onset"] or 1.0))
 
 
-def as_schedule(value: Any) -> Schedule:
-    """A schedule as it is, and a number (traced or not) as a constant one."""
+def as_schedule(value: StepSize) -> Schedule:
+    """Returns a schedule as it is, and a number (traced or not) as a constant one."""
     return value if callable(value) else constant(value)
 
 
-def as_ridge(value: Any) -> Schedule:
-    """A schedule as it is, and a number >= 0 as a constant one."""
+def as_ridge(value: StepSize) -> Schedule:
+    """Returns a schedule as it is, and a number >= 0 as a constant one."""
     if callable(value):
         return value
     if isinstance(value, int | float):  # a traced value is not known here

@@ -9,15 +9,20 @@ import pytest
 from hypothesis import given, settings
 
 from emphatic import learners, oracle, problems, Sample, schedules
-from emphatic.agents import Konda, NetworkSoftmax, tabular, undamped
-from emphatic.agents.actor_critic import actor_critic, AgentState
-from emphatic.agents.compatible import compatible
-from emphatic.agents.exact import exact_action_values
+from emphatic.agents import (
+    actor_critic,
+    AgentState,
+    compatible,
+    exact_action_values,
+    Konda,
+    NetworkSoftmax,
+    tabular,
+    undamped,
+)
 from emphatic.engine import run
 
-from . import transcriptions as plain
-from .strategies import build, random_softmax, SEEDS
-from .strategies import problems as some_problems
+from .. import transcriptions as plain
+from ..strategies import build, problems as some_problems, random_softmax, SEEDS
 
 ALPHA, BETA, BOUND = schedules.polynomial(0.1, 0.6), schedules.polynomial(0.5, 0.9), 0.2
 
@@ -272,13 +277,14 @@ def test_the_next_features_are_those_of_the_next_state_and_action():
         i_next=problem.interest[y.s_next],
     )
     p = plain.SimpleNamespace(alpha=0.1, eta=0.3)
-    sample = Sample(y.t, y.s, y.a, y.r, y.gamma, y.s_next, y.a_next)
+    numbers = (y.t, y.s, y.a, y.r, y.gamma, y.s_next, y.a_next)
+    sample = Sample(*map(jnp.asarray, numbers))
     state = AgentState(
         jnp.asarray(theta),
         learners.GEMState(jnp.asarray(kappa), jnp.asarray(w)),
         learners.GQ2State(jnp.asarray(kappa_q), jnp.asarray(u)),
     )
-    after = agent.step(state, jax.tree.map(jnp.asarray, sample))
+    after = agent.step(state, sample)
     one = plain.gem({"kappa": kappa, "w": w}, step, p)
     two = plain.gq2({"kappa": kappa_q, "u": u}, step, p)
     for found, expected in ((after.emphasis, one), (after.critic, two)):

@@ -7,13 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from emphatic import Softmax
 from emphatic.agents import linear, NetworkSoftmax, over_states, tabular
 
-from .strategies import build
+from ..strategies import build
 
 SHAPES = st.sampled_from([(3, 2, 2), (4, 3, 5)])
 seeds = st.integers(0, 2**32 - 1)
@@ -126,9 +125,9 @@ def test_one_state_is_that_of_all_and_scores_are_gradients(name, dtype):
     np.testing.assert_allclose(every.sum(1), 1.0, rtol=digits)
     scores = jax.jacfwd(lambda t: jnp.log(policy(t)))(theta)
     for s, a in itertools.product(range(5), range(3)):
-        at, score = policy.at(theta, s), policy.score(theta, s, a)
-        assert at.dtype == score.dtype == dtype
-        np.testing.assert_allclose(at, every[s], rtol=digits)
+        pi, score = policy.probabilities(theta, s), policy.score(theta, s, a)
+        assert pi.dtype == score.dtype == dtype
+        np.testing.assert_allclose(pi, every[s], rtol=digits)
         np.testing.assert_allclose(score, scores[s, a], rtol=digits, atol=10 * digits)
 
 

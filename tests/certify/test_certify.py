@@ -6,47 +6,35 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 from scipy import sparse
 
-from emphatic import (
-    _ends,
-    _quantifiers,
-    _settings,
-    _show,
-    Bias,
-    Certificate,
-    certify,
-    learners,
-    MDP,
-    oracle,
-    Problem,
-    problems,
-    schedules,
-    Softmax,
+from emphatic import learners, MDP, oracle, Problem, problems, schedules, Softmax
+from emphatic.agents import (
+    actor_critic,
+    compatible,
+    exact_action_values,
+    exact_emphasis,
+    Konda,
+    NetworkSoftmax,
+    over_states,
+    undamped,
 )
-from emphatic.agents import Konda, NetworkSoftmax, over_states, undamped
-from emphatic.agents.actor_critic import actor_critic
-from emphatic.agents.compatible import compatible
-from emphatic.agents.exact import exact_action_values, exact_emphasis, follow
-from emphatic.figures import agents as figure
-from emphatic.problems.counterexample import ACTOR_FEATURES
+from emphatic.certify import Bias, bias, Certificate, certify, conditions, every_policy
+from emphatic.cli import tables
+from emphatic.figures.convergence import agents as figure
+from emphatic.oracle import follow
+from emphatic.problems import ACTOR_FEATURES
 
-from .plainly import plainly
-from .strategies import problems_and_targets, random_softmax, SEEDS
+from ..plainly import plainly
+from ..strategies import problems_and_targets, random_softmax, SEEDS
 
 ONE_HOT = problems.baird("one-hot")
 LINEAR = Softmax(ONE_HOT.xa)
 CONTINUING = problems.counterexample(continuing=True)
 ALIASED, NINE_TO_ONE = over_states(ACTOR_FEATURES, 2), np.log([9.0, 9.0, 1.0, 1.0])
 DECAY, SLOWER = schedules.polynomial(1.0, 0.6), schedules.polynomial(1.0, 0.9)
-FULL = {
-    "ridge": 1e-3,
-    "step_size": DECAY,
-    "actor_step_size": SLOWER,
-    "damping": 10.0,
-}
+FULL = {"ridge": 1e-3, "step_size": DECAY, "actor_step_size": SLOWER, "damping": 10.0}
 
 
 def verdicts(certificate):
@@ -79,7 +67,7 @@ def test_baird_feature_sets_are_as_the_paper_says(features, independent, express
     assert found["4a.F"] == found["4a.F~"] == "fails"  # on all of these variants
     assert certificate.covered == independent
     if not independent:
-        assert certificate["2.C"].figure == "singular: rank 7 of 8"
+        assert certificate["2.C"].evidence == "singular: rank 7 of 8"
         assert "least_norm_solution()" in certificate["2.C"].remedy
         assert "drop 1" in certificate.advice
 
@@ -119,7 +107,7 @@ def test_what_is_not_given_stays_open_and_names_what_would_decide_it():
     assert verdicts(certify(ONE_HOT))["3"] == "cannot be decided"
     for only in ("step_size", "actor_step_size"):  # one of the two decides nothing
         row = certify(ONE_HOT, LINEAR, **{only: FULL[only]})["timescales"]
-        assert (row.verdict, row.figure) == ("cannot be decided", "not given")
+        assert (row.verdict, row.evidence) == ("cannot be decided", "not given")
 
 
 @pytest.mark.parametrize("missing", sorted(FULL))
@@ -190,13 +178,13 @@ def test_the_cited_result_needs_a_nonsingular_matrix():
 def test_a_period_is_not_an_error():
     certificate = certify(problems.counterexample(continuing=True))
     assert certificate["1.ergodic"].verdict == "holds"
-    assert certificate["1.ergodic"].figure.startswith("irreducible, period 2")
+    assert certificate["1.ergodic"].evidence.startswith("irreducible, period 2")
 
 
 def test_a_varying_discount_is_outside_the_statement():
     certificate = certify(problems.random_walk(), ridge=0.1, step_size=DECAY)
     assert certificate["discount"].verdict == "fails"
-    assert "outside the paper's statement" in certificate["discount"].figure
+    assert "outside the paper's statement" in certificate["discount"].evidence
     assert not certificate.covered
 
 
@@ -204,7 +192,7 @@ def test_a_behaviour_that_skips_an_action_breaks_assumption_1():
     problem = problems.collision()
     certificate = certify(problem)
     assert certificate["1.positive"].verdict == "fails"
-    assert "state 0, action 1" in certificate["1.positive"].figure
+    assert "state 0, action 1" in certificate["1.positive"].evidence
     with pytest.raises(ValueError, match="the behavior never does"):
         certify(problem, np.full((8, 2), 0.5))
 
@@ -220,7 +208,7 @@ def test_softmax_bound_holds_for_every_theta():
     """C_0 of Assumption 3 bounds psi and its derivative at random thetas."""
     problem = problems.garnet(6, 3, 2, 3)
     policy, _ = random_softmax(problem, 0)
-    bound = float(certify(problem, policy)["3"].figure.split("C_0 = ")[1].split()[0])
+    bound = float(certify(problem, policy)["3"].evidence.split("C_0 = ")[1].split()[0])
     mu = problem.behavior[..., None]
     largest = 0.0
     for seed in range(50):
@@ -238,10 +226,10 @@ def test_other_policies_are_checked_at_one_theta_only():
     certificate = certify(problem, lambda t: jax.nn.softmax(t, axis=1), theta=theta, **FULL)
     for key in ("3", "4b.A", "4b.A~", "4c"):
         assert certificate[key].verdict == "cannot be decided"
-        assert "checked at this theta" in certificate[key].figure
+        assert "checked at this theta" in certificate[key].evidence
     assert certificate["4a.F"].verdict == "fails"  # one theta refutes
     # psi = grad pi / mu: at theta = 0, |grad pi| = sqrt(2)/4 and mu(solid) = 1/7
-    assert certificate["3"].figure.endswith(f"{np.sqrt(2) / 4 * 7:.4g}")
+    assert certificate["3"].evidence.endswith(f"{np.sqrt(2) / 4 * 7:.4g}")
     assert covering(certificate) == []
 
 
@@ -249,7 +237,7 @@ def test_conditions_for_every_theta_are_decided_by_the_deterministic_policies():
     certificate = certify(ONE_HOT, LINEAR, **FULL)
     for key in ("4b.A", "4b.A~"):
         assert certificate[key].verdict == "holds"
-        assert "for every theta" in certificate[key].figure
+        assert "for every theta" in certificate[key].evidence
 
 
 def test_a_determinant_that_changes_sign_between_policies_vanishes_for_some_theta():
@@ -258,7 +246,7 @@ def test_a_determinant_that_changes_sign_between_policies_vanishes_for_some_thet
     certificate = certify(problem, Softmax(problem.xa))
     row = certificate["4b.A"]
     assert row.verdict == "fails"
-    assert "another theta" in row.figure
+    assert "another theta" in row.evidence
 
 
 def test_a_condition_on_policies_out_of_reach_stays_open():
@@ -280,9 +268,9 @@ def test_a_condition_with_too_many_deterministic_policies_stays_open():
 def test_deterministic_policies_bound_every_policy(pair, seed):
     """The determinant is affine in each row of the policy, the smallest eigenvalue concave."""
     problem, target = pair
-    vertices = _quantifiers.deterministic(problem)
+    vertices = every_policy.deterministic_policies(problem)
     assert vertices is not None
-    build = _quantifiers._builders(problem)
+    build = every_policy._builders(problem)
     rng = np.random.default_rng(seed)
     policies = rng.dirichlet(np.ones(target.shape[1]), (20, target.shape[0]))
     for name in ("A", "A~"):
@@ -316,7 +304,7 @@ def test_matrices_are_those_of_the_paper(pair):
         "F": np.block([[C, cross], [cross.T, C]]),
         "F~": np.block([[C_actions, cross_actions], [cross_actions.T, C_actions]]),
     }
-    here, build = _quantifiers.matrices(problem, target), _quantifiers._builders(problem)
+    here, build = every_policy.matrices_at(problem, target), every_policy._builders(problem)
     for name, matrix in expected.items():
         np.testing.assert_allclose(here[name], matrix, atol=1e-10)
         np.testing.assert_allclose(build[name](target[None])[0], matrix, atol=1e-10)
@@ -334,20 +322,20 @@ def test_on_policy_the_matrices_of_assumption_4_are_semidefinite(pair):
 
 
 @given(problems_and_targets(varying=False), st.floats(1e-3, 1.0))
-def test_figures_are_the_exact_quantities(pair, ridge):
+def test_the_evidence_is_the_exact_quantities(pair, ridge):
     problem, target = pair
     certificate = certify(problem, target, ridge=ridge)
     is_ = plainly(problem, target)
     C = is_.x.T @ is_.D @ is_.x
     smallest = np.linalg.eigvalsh(C)[0]
-    assert certificate["2.C"].figure == f"smallest eigenvalue {smallest:.4g}"
+    assert certificate["2.C"].evidence == f"smallest eigenvalue {smallest:.4g}"
     G = oracle.gem_system(problem, target, ridge).matrix
-    assert f"d'Gd >= {min(smallest, ridge):.4g} |d|^2" in certificate["5.G"].figure
+    assert f"d'Gd >= {min(smallest, ridge):.4g} |d|^2" in certificate["5.G"].evidence
     slowest = np.linalg.eigvals(G).real.min()
-    assert f"Re(lambda) = {slowest:.4g}" in certificate["5.G"].figure
+    assert f"Re(lambda) = {slowest:.4g}" in certificate["5.G"].evidence
     second = np.sort(np.abs(np.linalg.eigvals(is_.P_mu)))[-2]
     assume(second > 1e-6)
-    assert f"second eigenvalue modulus {second:.4g}" in certificate["1.ergodic"].figure
+    assert f"second eigenvalue modulus {second:.4g}" in certificate["1.ergodic"].evidence
 
 
 def test_ridge_cost_is_part_of_the_certificate():
@@ -365,7 +353,7 @@ def test_large_problems_are_certified_too():
     certificate = certify(problem, ridge=1e-3, step_size=DECAY)
     assert certificate["2.C~"].verdict == "holds"
     smallest = (problem.stationary[:, None] * problem.behavior).min()
-    assert certificate["2.C~"].figure == f"smallest eigenvalue {smallest:.4g}"
+    assert certificate["2.C~"].evidence == f"smallest eigenvalue {smallest:.4g}"
     assert certificate["4b.A"].verdict == "cannot be decided"
 
 
@@ -401,10 +389,7 @@ def test_each_result_needs_what_the_paper_lists():
             *first,
             *("2.C", "2.C~", "3", "ridge", "alpha", "beta", "timescales", "damping"),
         },
-        "Proposition 3": {
-            *first,
-            *("2.C", "2.C~", "3", "4a.F", "4a.F~", "4b.A", "4b.A~", "4c"),
-        },
+        "Proposition 3": {*first, *("2.C", "2.C~", "3", "4a.F", "4a.F~", "4b.A", "4b.A~", "4c")},
     }
     assert [t.name for t in actor if not t.converges] == ["Proposition 3"]
     assert "Yu (2017), as cited in Section 3" not in {t.name for t in actor}
@@ -419,7 +404,7 @@ def test_a_bound_on_the_bias_alone_covers_no_set_up(capsys):
     certificate = certify(problem, Softmax(np.eye(4).reshape(2, 2, 4)))
     assert covering(certificate) == ["Proposition 3"]
     assert not certificate.covered
-    _show.show_certificate("", certificate)
+    tables.show_certificate("", certificate)
     assert "no theorem covers this set-up" in capsys.readouterr().out
 
 
@@ -430,17 +415,18 @@ def test_a_singular_gram_matrix_is_not_uniformly_positive_definite():
 
 def test_a_fixed_target_that_is_ergodic_satisfies_assumption_4c():
     row = certify(problems.baird("one-hot"))["4c"]
-    assert (row.verdict, row.figure) == ("holds", "irreducible, period 1")
+    assert (row.verdict, row.evidence) == ("holds", "irreducible, period 1")
 
 
-def test_figures_of_step_sizes_and_damping():
+def test_the_evidence_for_step_sizes_and_damping():
     certificate = certify(ONE_HOT, LINEAR, **FULL)
-    assert "any d > 3.33" in certificate["timescales"].figure
-    assert "sup Gamma(d)|d| = 11" in certificate["damping"].figure
+    assert "any d > 3.33" in certificate["timescales"].evidence
+    assert "sup Gamma(d)|d| = 11" in certificate["damping"].evidence
     constant = certify(ONE_HOT, step_size=schedules.polynomial(1.0, 0.3))["alpha"]
-    assert "the squares do not sum" in constant.figure
+    assert "the squares do not sum" in constant.evidence
     assert (
-        "the sum is finite" in certify(ONE_HOT, step_size=schedules.parse("1/t^2"))["alpha"].figure
+        "the sum is finite"
+        in certify(ONE_HOT, step_size=schedules.parse("1/t^2"))["alpha"].evidence
     )
 
 
@@ -457,15 +443,15 @@ def test_what_the_features_cannot_express_is_relative(pair):
         relative = np.linalg.norm(rest) / np.linalg.norm(root @ y)
         assume(not 1e-11 < relative < 1e-7)
         words = f"relative distance {relative:.4g}" if relative > 1e-9 else "relative distance 0"
-        assert certificate[key].figure == words
+        assert certificate[key].evidence == words
 
 
 def test_a_matrix_that_is_barely_indefinite_is_not_semidefinite():
     """F has the eigenvalues 1 +- 1.0005 times C."""
-    family = _quantifiers.Family(
+    family = every_policy.Family(
         np.array([[[1.0, 1.0005], [1.0005, 1.0]]]), np.zeros((0, 2, 2)), None, np.ones(2), 1.0
     )
-    assert not family.holds_here(_quantifiers.are_semidefinite)
+    assert not family.holds_at_target(every_policy.are_semidefinite)
 
 
 def test_deterministic_policies_refute_where_random_thetas_do_not():
@@ -511,8 +497,8 @@ def test_the_smallest_eigenvalue_of_a_sparse_gram_matrix_is_no_pivot():
     problem = _ring_of(n, x)
     smallest = np.linalg.eigvalsh((x.T @ x).toarray() / n)[0]
     certificate = certify(problem, ridge=1.0)
-    assert certificate["2.C"].figure == f"smallest eigenvalue {smallest:.4g}"
-    assert certificate["5.G"].figure == f"d'Gd >= {smallest:.4g} |d|^2"
+    assert certificate["2.C"].evidence == f"smallest eigenvalue {smallest:.4g}"
+    assert certificate["5.G"].evidence == f"d'Gd >= {smallest:.4g} |d|^2"
 
 
 def test_dependent_sparse_features_are_certified_not_crashed_on():
@@ -520,7 +506,7 @@ def test_dependent_sparse_features_are_certified_not_crashed_on():
     x[5, 5] = 0.0
     certificate = certify(_ring_of(1100, x.tocsr()), ridge=1.0)
     assert certificate["2.C"].verdict == certificate["5.G"].verdict == "fails"
-    assert certificate["2.C"].figure == "singular"
+    assert certificate["2.C"].evidence == "singular"
     assert certificate["span.m"].verdict == "cannot be decided"
 
 
@@ -529,7 +515,7 @@ def test_a_constant_discount_may_be_an_array():
     mdp = dataclasses.replace(problem.mdp, discount=np.full((7, 2), 0.99))
     same = dataclasses.replace(problem, mdp=mdp)
     certificate = certify(same, ridge=1e-3, step_size=DECAY)
-    assert certificate["discount"].figure == "gamma = 0.99"
+    assert certificate["discount"].evidence == "gamma = 0.99"
     assert certificate.covered
     assert oracle.bias_terms(same) == oracle.bias_terms(problem)
     always = dataclasses.replace(problems.random_walk().mdp, discount=np.ones((5, 2, 5)))
@@ -562,13 +548,13 @@ def test_arguments_of_the_wrong_kind_are_refused(arguments, message):
 
 def test_numbers_of_any_kind_are_step_sizes_and_lists_are_thetas():
     problem = problems.baird("one-hot")
-    assert isinstance(_settings.schedule("step_size", np.float32(0.1)), schedules.Polynomial)
+    assert isinstance(conditions.as_schedule("step_size", np.float32(0.1)), schedules.Polynomial)
     with pytest.raises(ValueError, match=r"^actor_step_size: got '0\.1/t'"):
-        _settings.schedule("actor_step_size", "0.1/t")
+        conditions.as_schedule("actor_step_size", "0.1/t")
     with pytest.raises(ValueError, match=r"^actor_step_size: got \(0\.1, 0\.1\)"):
-        _settings.schedule("actor_step_size", (0.1, 0.1))
+        conditions.as_schedule("actor_step_size", (0.1, 0.1))
     with pytest.raises(ValueError, match=r"^damping: got 'ten'"):
-        _settings.dampings("ten", (7, 14))
+        conditions.check_dampings("ten", (7, 14))
     policy = Softmax(np.ones((7, 2, 3)))
     lists, arrays = (oracle.ridge_cost(problem, policy, 1e-3, t) for t in ([0, 0, 0], np.zeros(3)))
     assert lists == arrays
@@ -576,10 +562,10 @@ def test_numbers_of_any_kind_are_step_sizes_and_lists_are_thetas():
 
 def test_the_printed_ridge_cost_is_that_of_the_certificate(capsys):
     certificate = certify(problems.baird("zero-hot", 0.3), ridge=1e-4, tolerance=0.1)
-    _show.show_certificate("", certificate)
+    tables.show_certificate("", certificate)
     out, cost = " ".join(capsys.readouterr().out.split()), certificate.ridge_cost
     assert cost is not None
-    n = _show.number
+    n = tables.number
     for words in (
         f"|w*(eta) - w*(0)| = {n(cost.emphasis_distance)} of {n(cost.emphasis_norm)}",
         f"|u*(eta) - u*(0)| = {n(cost.value_distance)} of {n(cost.value_norm)}",
@@ -623,7 +609,7 @@ def test_the_agents_of_the_figure_are_covered():
         problem = setting.build()
         certificate = certify(problem, setting.agent(problem, "cof-pac", ridge))
         assert covering(certificate)[:3] == ["Theorem 1", "Theorem 2", "Theorem 3"]
-        assert certificate["critics"].figure == "the emphasis is gem, the critic gq2"
+        assert certificate["critics"].evidence == "the emphasis is gem, the critic gq2"
         assert certificate.reached
 
 
@@ -686,10 +672,10 @@ OTHERS: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_critics_are_outside_theorem_3(name):
     """What was seen is named, no theorem covers it, and b(theta) is not said of it."""
-    emphasis, critic, other, figure = OTHERS[name]
+    emphasis, critic, other, evidence = OTHERS[name]
     certificate = certify(CONTINUING, make(emphasis, critic, **other))
     assert certificate["critics"].verdict == "fails"
-    assert certificate["critics"].figure.startswith(figure)
+    assert certificate["critics"].evidence.startswith(evidence)
     assert "critics" in theorem_3(certificate).missing
     assert covering(certificate) == []
     assert "use gem and gq2" in certificate.advice
@@ -700,7 +686,7 @@ def test_other_critics_are_outside_theorem_3(name):
     if name != "exact":  # what one critic has none of is that of the other
         assert certificate["alpha"].verdict == certificate["timescales"].verdict == "holds"
     if name in ("ACE", "Off-PAC", "truncated", "exact emphasis", "exact values", "compatible"):
-        assert (certificate["ridge"].verdict, certificate["ridge"].figure) == (
+        assert (certificate["ridge"].verdict, certificate["ridge"].evidence) == (
             "holds",
             "eta = 0.001",
         )
@@ -740,7 +726,7 @@ def test_equal_timescales_are_not_covered():
         agent = cof_pac(beta=DECAY)
     certificate = certify(CONTINUING, agent)
     assert theorem_3(certificate).missing == ("timescales",)
-    assert certificate["timescales"].figure == "powers 0.6 <= 0.6: no d will do"
+    assert certificate["timescales"].evidence == "powers 0.6 <= 0.6: no d will do"
     assert not certificate.covered
 
 
@@ -757,14 +743,14 @@ def test_a_policy_that_takes_what_the_behaviour_skips_is_certified_and_fails(by_
     for key in ("4a.F", "4a.F~", "4b.A", "4b.A~", "5.G", "5.G~", "span.m", "span.q"):
         row = certificate[key]
         assert row.verdict == "cannot be decided"
-        assert "takes action 1 in state 1" in row.figure
+        assert "takes action 1 in state 1" in row.evidence
     assert "the behavior never does" in certificate.end_note
     assert certificate.start is None
     # A policy that skips it too is as exact as any.
     never = np.where(mu > 0, 0.0, -np.inf)
     masked = certify(problem, lambda t: jax.nn.softmax(t + never, axis=1), theta=np.zeros((3, 2)))
     assert masked["4b.A"].verdict == "cannot be decided"
-    assert "at this theta" in masked["4b.A"].figure
+    assert "at this theta" in masked["4b.A"].evidence
 
 
 def test_a_fixed_pair_of_step_sizes_is_allowed_and_not_covered():
@@ -780,7 +766,7 @@ def test_a_fixed_pair_of_step_sizes_is_allowed_and_not_covered():
 
 
 @pytest.mark.parametrize(
-    ("powers", "beta", "figure"),
+    ("powers", "beta", "evidence"),
     [
         ((0.6, 0.8), 0.9, "powers 0.9 > 0.8: any d > 10"),
         ((0.8, 0.6), 0.9, "powers 0.9 > 0.8: any d > 10"),
@@ -789,12 +775,12 @@ def test_a_fixed_pair_of_step_sizes_is_allowed_and_not_covered():
     ],
 )
 @pytest.mark.filterwarnings("ignore:step_size")
-def test_the_actor_is_slower_than_both_critics(powers, beta, figure):
+def test_the_actor_is_slower_than_both_critics(powers, beta, evidence):
     one, two = (schedules.polynomial(0.1, power) for power in powers)
     agent = make(learners.gem(one, 1e-3), learners.gq2(two, 1e-3), schedules.polynomial(0.1, beta))
     row = certify(CONTINUING, agent)["timescales"]
-    assert row.figure == figure
-    assert row.verdict == ("holds" if ">" in figure[:12] else "fails")
+    assert row.evidence == evidence
+    assert row.verdict == ("holds" if ">" in evidence[:12] else "fails")
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -805,17 +791,17 @@ def test_one_critic_with_wrong_step_sizes_is_enough(place):
     assert row.verdict == "fails"
     words = ["1/t^0.6: 1/2 < 0.6 <= 1", "1/t^0.6: 1/2 < 0.6 <= 1"]
     words[place] = "0.1/t^0.5: the squares do not sum: power <= 1/2"
-    assert row.figure == f"emphasis: {words[0]}; values: {words[1]}"
+    assert row.evidence == f"emphasis: {words[0]}; values: {words[1]}"
     pair[place] = lambda t: 0.1
     assert certify(CONTINUING, step_size=tuple(pair))["alpha"].verdict == "cannot be decided"
     row = certify(CONTINUING, ALIASED, step_size=tuple(pair), actor_step_size=SLOWER)["timescales"]
-    assert (row.verdict, row.figure) == ("cannot be decided", "not polynomial schedules")
+    assert (row.verdict, row.evidence) == ("cannot be decided", "not polynomial schedules")
 
 
 def test_one_critic_without_a_ridge_is_enough():
     agent = make(learners.gem(DECAY, 1e-3), learners.gq2(DECAY, 0.0))
     certificate = certify(CONTINUING, agent)
-    assert certificate["ridge"].figure == "emphasis: eta = 0.001; values: eta = 0"
+    assert certificate["ridge"].evidence == "emphasis: eta = 0.001; values: eta = 0"
     assert theorem_3(certificate).missing == ("ridge",)
     assert certificate["5.G"].verdict == "holds"
     assert certificate["5.G~"].verdict == "fails"
@@ -828,7 +814,7 @@ def test_a_ridge_that_changes_is_not_the_papers():
     agent = make(GEM, learners.gq2(DECAY, lambda time: 1e-3))
     certificate = certify(CONTINUING, agent)
     assert certificate["ridge"].verdict == "cannot be decided"
-    assert "a schedule" in certificate["ridge"].figure
+    assert "a schedule" in certificate["ridge"].evidence
     assert theorem_3(certificate).missing == ("ridge",)
     assert certificate["5.G"].verdict == "holds"
     assert certificate["5.G~"].verdict == "cannot be decided"
@@ -857,22 +843,22 @@ def of_damping(damping):
 
 
 @pytest.mark.parametrize("bound", [0.5, 100.0])
-def test_the_figures_of_the_damping_are_those_of_its_conditions(bound):
+def test_the_evidence_for_the_damping_is_that_of_its_conditions(bound):
     """Against Gamma itself, on a fine grid of sizes."""
-    figure = of_damping(Konda(bound)).figure
-    assert of_damping(bound).figure == figure
+    evidence = of_damping(Konda(bound)).evidence
+    assert of_damping(bound).evidence == evidence
     size = np.concatenate([[0.0], np.geomspace(1e-3, 1e9, 400_001)])
     gamma = np.where(size < bound, 1.0, (1.0 + bound) / (1.0 + size))
     np.testing.assert_allclose(jax.vmap(Konda(bound))(size[:5, None]), gamma[:5])
     assert gamma.min() > 0
     assert gamma.max() == 1.0
     supremum, slope = (gamma * size).max(), np.abs(np.diff(gamma) / np.diff(size)).max()
-    assert f"(2) sup Gamma(d)|d| = {supremum:.4g}," in figure
-    assert f"(4) Lipschitz with {slope:.3g}" in figure
+    assert f"(2) sup Gamma(d)|d| = {supremum:.4g}," in evidence
+    assert f"(4) Lipschitz with {slope:.3g}" in evidence
     lower = np.minimum(1.0, (1.0 + bound) / (1.0 + size))
     assert (gamma >= lower).all()
     assert (gamma == lower).all()  # it is the best such bound
-    assert f"(3) Gamma(d) >= min(1, {1 + bound:g}/(1 + C_1)) where |d| < C_1" in figure
+    assert f"(3) Gamma(d) >= min(1, {1 + bound:g}/(1 + C_1)) where |d| < C_1" in evidence
 
 
 def norm(d):
@@ -896,11 +882,11 @@ DAMPINGS: list[tuple[Any, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("damping", "verdict", "figure"), DAMPINGS)
-def test_dampings_are_held_to_their_four_conditions(damping, verdict, figure):
+@pytest.mark.parametrize(("damping", "verdict", "evidence"), DAMPINGS)
+def test_dampings_are_held_to_their_four_conditions(damping, verdict, evidence):
     row = of_damping(damping)
     assert row.verdict == verdict
-    assert row.figure.startswith(figure)
+    assert row.evidence.startswith(evidence)
 
 
 def test_dampings_are_tried_on_weights_of_each_critics_size():
@@ -933,8 +919,8 @@ def test_assumption_3_stays_open_for_a_network():
     psi = np.asarray(jax.jacrev(policy)(theta)) / CONTINUING.behavior[..., None]
     largest = np.linalg.norm(psi, axis=-1).max()
     assert row.verdict == "cannot be decided"
-    assert row.figure.startswith(f"checked at this theta: max |psi| = {largest:.4g};")
-    assert "no constant serves every theta of a network" in row.figure
+    assert row.evidence.startswith(f"checked at this theta: max |psi| = {largest:.4g};")
+    assert "no constant serves every theta of a network" in row.evidence
     assert certificate["4c"].verdict == "holds"  # it takes every action
     assert theorem_3(certificate).missing == ("3",)
     assert certificate.start is not None
@@ -1045,9 +1031,9 @@ def test_the_parameters_may_be_a_tree():
 
 def test_a_large_problem_says_that_its_mean_field_is_not_followed(monkeypatch):
     """The size of the matrices decides: s a l (s + l), here 3 2 6 (3 + 6)."""
-    monkeypatch.setattr(_ends, "WORK", 324)
+    monkeypatch.setattr(bias, "WORK", 324)
     assert certify(CONTINUING, ALIASED, ridge=1e-3).end is not None
-    monkeypatch.setattr(_ends, "WORK", 323)
+    monkeypatch.setattr(bias, "WORK", 323)
     certificate = certify(CONTINUING, ALIASED, ridge=1e-3)
     assert certificate.start is not None
     assert certificate.end is None
@@ -1065,7 +1051,7 @@ def test_the_bias_needs_a_positive_ridge(ridge):
 def test_a_fixed_target_has_no_ends(capsys):
     certificate = certify(CONTINUING, ridge=1e-3)
     assert (certificate.start, certificate.end, certificate.end_note) == (None, None, "")
-    _show.show_certificate("", certificate)
+    tables.show_certificate("", certificate)
     out = capsys.readouterr().out
     assert "grad J| =" not in out
     assert "b(theta)" not in out
@@ -1092,10 +1078,10 @@ def test_wrong_arguments_of_an_actor_are_refused(arguments, message):
 
 def test_the_printed_ends_are_those_of_the_certificate(capsys):
     certificate = certify(CONTINUING, ALIASED, ridge=1e-3, theta=NINE_TO_ONE)
-    n = _show.number
+    n = tables.number
 
     def printed(certificate):
-        _show.show_certificate("", certificate)
+        tables.show_certificate("", certificate)
         return " ".join(capsys.readouterr().out.split())
 
     def words(bias):

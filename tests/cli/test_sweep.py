@@ -1,16 +1,17 @@
 """Sweeps from the command line: planned, run, resumed, looked at, compared, told as a page."""
 
 import json
-import os
 import re
 import shutil
-import subprocess
 
 import numpy as np
 import pytest
 
-from emphatic import cli, comparison, experiment_file, learners, problems, statistics, store
+from emphatic import cli, learners, problems, statistics
 from emphatic.engine import run as engine_run
+from emphatic.experiments import store, toml
+
+from .command import run
 
 TEXT = """\
 # Two critics of values on two problems.
@@ -34,12 +35,6 @@ ridge = [0.0, 0.1]
 [selection]
 runs = 2
 """
-
-
-def run(capsys, *arguments: str) -> tuple[int, str, str]:
-    status = cli.main(arguments)
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +102,7 @@ def test_a_sweep_goes_on_with_what_is_missing(swept, capsys, tmp_path):
     for each in (folder / "units").iterdir():
         assert written.get(each.name, each.stat().st_mtime_ns) == each.stat().st_mtime_ns
     description = store.status(folder)
-    assert (description["left"], description["cells"]) == (0, 2 * (3 + 6 + 1) * 7)
+    assert (description.left, description.cells) == (0, 2 * (3 + 6 + 1) * 7)
 
 
 def test_the_status_is_told_to_people_and_to_programs(swept, capsys):
@@ -218,12 +213,6 @@ def test_a_slip_in_a_file_is_one_line(capsys, tmp_path, change, message):
         (["status", "nowhere"], "store: nowhere has no experiment.json"),
         (["report"], "folder: not given"),
         (["report", "nowhere"], "folder: nowhere/summary.json cannot be read"),
-        (["compare", "baird", "--learners", "td(0.1)"], "learners: got 1; two or more"),
-        (["compare", "baird", "--learners", "td(1)", "td(1)"], "two or more different ones"),
-        (["compare", "baird", "--learners", "td(1)", "dt(2)"], "unknown name 'dt'"),
-        (["compare", "baird", "--learners", "td(1)", "td(2)", "--measure", "rmse"], "unknown name"),
-        (["completion", "csh"], "shell: unknown name 'csh'"),
-        (["completion"], "shell: unknown name"),
     ],
 )
 def test_bad_words_are_one_line(capsys, monkeypatch, tmp_path, arguments, message):
@@ -256,98 +245,11 @@ def test_a_folder_of_another_experiment_is_left_alone(swept, capsys, tmp_path):
     assert "holds other files" in err
 
 
-# Compare
-
-
-def test_compare_puts_the_best_first_and_says_how_sure_that_is(capsys):
-    words = ["--learners", "gtd2(0.001)", "td(0.1)", "td(1e9)", "--steps", "4000", "--runs", "6"]
-    status, out, err = run(capsys, "compare", "boyan", *words, "--json")
-    assert status == 0
-    assert "Traceback" not in err
-    found = json.loads(out)
-    assert [row["learner"] for row in found["rows"]] == ["td(0.1)", "gtd2(0.001)", "td(1e9)"]
-    direct = engine_run(
-        problems.boyan(),
-        {"td": learners.td(0.1)},
-        num_steps=4000,
-        seeds=6,
-        record_every=40,
-        measures=["rmsve"],
-    )["rmsve"].squeeze()
-    np.testing.assert_allclose(found["rows"][0]["final"], direct[:, -1].mean(), rtol=1e-5)
-    np.testing.assert_allclose(found["rows"][0]["area"], direct.mean(), rtol=1e-5)
-    assert found["rows"][0]["low"] < found["rows"][0]["final"] < found["rows"][0]["high"]
-    assert [row["diverged_runs"] for row in found["rows"]] == [0, 0, 6]
-    assert found["rows"][2]["final"] == "inf"
-    assert (found["pairs"][0]["wins"], found["pairs"][0]["runs"]) == (6, 6)
-    assert found["pairs"][0]["difference"] < 0
-    status, out, _ = run(capsys, "compare", "boyan", *words)
-    lines = " ".join(out.split())
-    assert "td(0.1) against gtd2(0.001)" in lines
-    assert "smaller in 6 of 6 runs, p = 0.016" in lines
-
-
-def test_compare_from_python_has_a_seed():
-    one, same, other = (
-        comparison.compare(
-            problems.boyan(), ["td(0.1)", "td(0.2)"], num_steps=500, num_runs=2, seed=seed
-        )
-        for seed in (0, 0, 1)
-    )
-    assert one == same
-    assert one["rows"][0]["final"] != other["rows"][0]["final"]
-
-
-# Comfort
-
-
 def test_the_example_has_at_most_25_lines_and_can_be_planned():
     from pathlib import Path
 
-    path = Path(__file__).parent.parent / "examples" / "critics.toml"
+    path = Path(__file__).parents[2] / "examples" / "critics.toml"
     assert len(path.read_text().splitlines()) <= 25
-    found = experiment_file.read(path)
+    found = toml.read(path)
     assert len(found.definitions) == 4
-    assert len({label.split()[0] for label in found.cases["problem"]}) == 3
-
-
-def test_bash_completes_commands_problems_and_options(capsys):
-    bash = shutil.which("bash")
-    if bash is None:
-        pytest.fail("bash is required")
-    _, script, _ = run(capsys, "completion", "bash")
-
-    def completed(*words: str) -> list[str]:
-        line = " ".join(f"'{word}'" for word in ("emphatic", *words))
-        asked = f"COMP_WORDS=({line}); COMP_CWORD={len(words)}; _emphatic; echo ${{COMPREPLY[@]}}"
-        found = subprocess.run(
-            [bash, "-c", script + asked], capture_output=True, text=True, env={**os.environ}
-        )
-        assert found.returncode == 0, found.stderr
-        return found.stdout.split()
-
-    assert completed("sw") == ["sweep"]
-    assert set(completed("re")) == {"reproduce", "report"}
-    assert completed("solve", "bai") == ["baird"]
-    assert completed("reproduce", "em") == ["emphasis"]
-    assert completed("sweep", "x.toml", "--dry") == ["--dry-run"]
-    assert "--features" in completed("compare", "baird", "--fea")
-    assert run(capsys, "completion", "zsh")[1].endswith(script)
-    fish = run(capsys, "completion", "fish")[1]
-    for name in cli.COMMANDS:
-        assert f"__fish_seen_subcommand_from {name}'" in fish
-        assert re.search(rf"^ +{name}\) words=", script, flags=re.M)
-
-
-@pytest.mark.parametrize("command", ["compare", "sweep", "status", "report"])
-def test_help_is_there_and_the_overview_has_examples_and_statuses(command, capsys):
-    with pytest.raises(SystemExit) as stop:
-        cli.main([command, "--help"])
-    assert stop.value.code == 0
-    assert len(capsys.readouterr().out) > 100
-    assert f"emphatic {command}" in cli.HELP
-    assert "exit status" in cli.HELP
-
-
-def test_completion_says_how_to_use_it(capsys):
-    assert 'eval "$(emphatic completion bash)"' in run(capsys, "completion", "--help")[1]
+    assert len({str(label).split()[0] for label in found.cases["problem"]}) == 3

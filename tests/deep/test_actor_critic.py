@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from emphatic.deep import replay
-from emphatic.deep.actor_critic import (
+from emphatic.deep.agents.actor_critic import (
     ace,
+    actor_critic,
     AUTHORS,
     cof_pac,
     followed,
@@ -19,23 +20,18 @@ from emphatic.deep.actor_critic import (
     PAPER,
     uncorrected,
 )
-from emphatic.deep.agent import rmsprop
-from emphatic.deep.geoff_pac import geoff_pac
-from emphatic.deep.networks import Gaussian, outputs, Softmax
-from emphatic.deep.td3 import td3
+from emphatic.deep.agents.agent import rmsprop
+from emphatic.deep.agents.geoff_pac import geoff_pac
+from emphatic.deep.agents.td3 import td3
+from emphatic.deep.networks import outputs
+from emphatic.deep.policies import Gaussian, Softmax
 from emphatic.deep.transition import Transition
 
 SLOW = pytest.mark.slow  # XLA compiles whole agents, and takes seconds for each
 
 WORKERS, GAMMA, ENTROPY = 3, 0.9, 0.05
 POLICY = Gaussian([-1.0, -1.0], [1.0, 1.0], hidden=(4,))
-SMALL = {
-    "discount": GAMMA,
-    "num_sampled": 2,
-    "warm_up": 1,
-    "target_every": 3,
-    "hidden": (4,),
-}
+SMALL = {"discount": GAMMA, "num_sampled": 2, "warm_up": 1, "target_every": 3, "hidden": (4,)}
 
 
 VARIANTS = {"authors": AUTHORS, "paper": PAPER}
@@ -206,10 +202,13 @@ def test_an_iteration_is_two_updates_of_the_critics_and_one_of_the_actor(
 
 def test_one_optimiser_lets_all_averages_decay():
     """A loss that does not reach a network moves nothing in it, but its averages decay."""
-    params, averages = {"a": jnp.array(1.0), "b": jnp.array(2.0)}, {"a": 0.0, "b": 0.0}
+    params, averages = (
+        {"a": jnp.array(1.0), "b": jnp.array(2.0)},
+        dict.fromkeys("ab", jnp.zeros(())),
+    )
     a, b, n_a, n_b = 1.0, 2.0, 0.0, 0.0
     for gradient in ({"a": 0.3}, {"b": -0.2}, {}, {"a": 0.1, "b": 0.4}):
-        params, averages = rmsprop(gradient, params, averages)
+        params, averages = rmsprop(jax.tree.map(jnp.asarray, gradient), params, averages)
         g_a, g_b = gradient.get("a", 0.0), gradient.get("b", 0.0)
         n_a, n_b = 0.99 * n_a + 0.01 * g_a**2, 0.99 * n_b + 0.01 * g_b**2
         a, b = a - 1e-3 * g_a / (n_a**0.5 + 1e-8), b - 1e-3 * g_b / (n_b**0.5 + 1e-8)
@@ -247,8 +246,10 @@ def test_numbers_of_actions_are_learned_too():
         for batch in made_up(3)
     ]
     *_, (state, seen) = run(cof_pac(policy, **SMALL), batches, first=lambda state: state)
-    law = jax.vmap(policy.at, (None, 0))(state.params["policy"], batches[-1].observation)
-    np.testing.assert_allclose(np.exp(law).sum(1), 1.0)
+    distribution = jax.vmap(policy.distribution, (None, 0))(
+        state.params["policy"], batches[-1].observation
+    )
+    np.testing.assert_allclose(np.exp(distribution).sum(1), 1.0)
     np.testing.assert_allclose(seen["ratio"], 1.0, atol=0.02)  # the first policy is uniform
     action = cof_pac(policy).act(
         state.params["policy"], batches[0].observation[0], jax.random.key(0)
@@ -393,3 +394,60 @@ def test_td3_in_plain_jax():
 def test_td3_needs_a_box():
     with pytest.raises(ValueError, match="a box of actions"):
         td3(Softmax(3))
+
+
+def test_the_definition_of_an_agent_is_its_arguments():
+    """Files are known by it, so that names and values must stay as they are."""
+    common = {
+        "discount": 0.99,
+        "value_clip": 1.0,
+        "critic_norm": 0.5,
+        "num_sampled": 10,
+        "warm_up": 100,
+        "target_every": 200,
+        "hidden": [64, 64],
+        "policy": "Gaussian(low=array([-1., -1.]), high=array([1., 1.]), hidden=(4,))",
+    }
+    assert ace(POLICY, **AUTHORS).definition == {
+        **common,
+        "algorithm": "actor_critic",
+        "emphasis": "followed",
+        "interest": "certain",
+        "emphasis_loss": "masked_emphasis_loss",
+        "trace": "leaking",
+        "actor_clip": 2.0,
+        "entropy_weight": 0.01,
+    }
+    assert geoff_pac(POLICY).definition == {
+        **common,
+        "algorithm": "geoff_pac",
+        "discount_hat": 0.2,
+        "lambda_1": 0.7,
+        "lambda_2": 0.6,
+        "normaliser": 1e-3,
+        "trace": "restarting",
+        "density_clip": 2.0,
+        "actor_clip": float("inf"),
+    }
+    assert td3(POLICY, tau=0.1).definition == {
+        "algorithm": "td3",
+        "low": [-1.0, -1.0],
+        "high": [1.0, 1.0],
+        "discount": 0.99,
+        "step_size": 1e-3,
+        "batch_size": 100,
+        "warm_up": 1000,
+        "noise": 0.2,
+        "noise_clip": 0.5,
+        "delay": 2,
+        "tau": 0.1,
+        "hidden": [400, 300],
+    }
+
+
+def test_functions_without_a_name_and_other_emphases_have_a_definition_too():
+    assert actor_critic(POLICY, lambda m, trace, interest: m + trace).definition["emphasis"] == (
+        "test_functions_without_a_name_and_other_emphases_have_a_definition_too.<locals>.<lambda>"
+    )
+    assert cof_pac(POLICY).definition["emphasis"] == "learned"
+    assert off_pac(POLICY).definition["emphasis"] == "uncorrected"

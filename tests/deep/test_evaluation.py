@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from emphatic.deep.environment import Environment
-from emphatic.deep.evaluation import calibration, emphasis_by_position, excursions
-from emphatic.deep.networks import Gaussian, TruncatedGaussian
+from emphatic.deep.environments.environment import Environment
+from emphatic.deep.evaluation import calibration, excursions
+from emphatic.deep.policies import Gaussian, TruncatedGaussian
 
 HORIZON, GAMMA = 5, 0.8
 BOUND = np.ones(1)
@@ -58,10 +58,10 @@ def test_an_excursion_is_discounted_from_its_own_start():
 
 def test_random_steps_go_on_after_an_early_end_and_following_does_not():
     """By the chain of positions under random behaviour, which ends half of all episodes early."""
-    position, law = np.zeros(HORIZON), []
+    position, distribution = np.zeros(HORIZON), []
     position[0] = 1.0
     for _ in range(HORIZON):
-        law.append(position)
+        distribution.append(position)
         after = np.roll(position, 1)  # the limit leads back to the start, as does half of 1 -> 2
         after[0] += 0.5 * after[2]
         after[2] *= 0.5
@@ -70,7 +70,7 @@ def test_random_steps_go_on_after_an_early_end_and_following_does_not():
     for j in reversed(range(HORIZON)):
         value[j] = 0.7 + GAMMA * (0.5 if j == 1 else 1.0) * value[j + 1]
     found = judged(counting(ends_early=True))
-    np.testing.assert_allclose(found["J"], np.mean(law, 0) @ value[:-1], rtol=0.02)
+    np.testing.assert_allclose(found["J"], np.mean(distribution, 0) @ value[:-1], rtol=0.02)
     np.testing.assert_allclose(found["return"], 0.7 * (0.5 * 2 + 0.5 * HORIZON), rtol=0.02)
 
 
@@ -88,19 +88,18 @@ def test_calibration_is_that_of_textbooks():
 
 def test_the_mean_emphasis_of_a_truncated_policy_is_known_at_every_position():
     """By simulation of the trace; without truncation it is lower."""
-    np.testing.assert_allclose(emphasis_by_position(0.99, 50).mean(), 21.8, atol=0.05)
     num = 20_000
     action = jax.random.uniform(jax.random.key(1), (num * HORIZON, 1), minval=-1.0)
     means = {}
     for make in (Gaussian, TruncatedGaussian):
         policy = make(-BOUND, BOUND, hidden=())
-        law = policy.at(policy.init(jax.random.key(0), 2, float), jnp.zeros(2))
-        rho = 2 * np.exp(jax.vmap(policy.log_density, (None, 0))(law, action))
+        distribution = policy.distribution(policy.init(jax.random.key(0), 2, float), jnp.zeros(2))
+        rho = 2 * np.exp(jax.vmap(policy.log_density, (None, 0))(distribution, action))
         M, by_position = np.ones(num), []
         for column in rho.reshape(num, HORIZON).T:
             by_position.append(M.mean())
             M = 1 + GAMMA * column * M
         means[make] = np.array(by_position)
-    expected = emphasis_by_position(GAMMA, HORIZON)
+    expected = np.cumsum(GAMMA ** np.arange(HORIZON))
     np.testing.assert_allclose(means[TruncatedGaussian], expected, rtol=0.02)
     assert (means[Gaussian][1:] < 0.95 * expected[1:]).all()

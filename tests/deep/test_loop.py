@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from emphatic.deep import replay
-from emphatic.deep.actor_critic import cof_pac
-from emphatic.deep.agent import Agent
-from emphatic.deep.environment import Environment, Step
-from emphatic.deep.experience import Experience
-from emphatic.deep.networks import Gaussian
-from emphatic.deep.training import train
+from emphatic.deep.agents.actor_critic import cof_pac
+from emphatic.deep.agents.agent import Agent
+from emphatic.deep.environments.environment import Environment
+from emphatic.deep.experience import Experience, Step
+from emphatic.deep.loop import train_agent
+from emphatic.deep.policies import Gaussian
 from emphatic.deep.transition import transitions
 
 SLOW = pytest.mark.slow  # XLA compiles whole trainings, and takes seconds for each
@@ -83,7 +83,7 @@ def actual():
     """COF-PAC in the drift, uninterrupted."""
     policy = Gaussian(-BOUND, BOUND, hidden=(3,))
     agent = cof_pac(policy, hidden=(3,), warm_up=2, num_sampled=2, target_every=3)
-    return agent, train(agent, DRIFT, [3, 4], 12, **SMALL)
+    return agent, train_agent(agent, DRIFT, [3, 4], 12, **SMALL)
 
 
 @SLOW
@@ -108,22 +108,22 @@ def requires_the_same_bits(agent, expected, file):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(agent, DRIFT, [3, 4], 12, checkpoint=file, watch=interrupt, **SMALL)
+        train_agent(agent, DRIFT, [3, 4], 12, checkpoint=file, on_evaluation=interrupt, **SMALL)
     reported = []
-    found = train(
+    found = train_agent(
         agent,
         DRIFT,
         [3, 4],
         12,
         checkpoint=file,
-        watch=lambda steps, values, theta: reported.append(steps),
+        on_evaluation=lambda steps, values, theta: reported.append(steps),
         **SMALL,
     )
     assert reported == [16, 24]
     jax.tree.map(np.testing.assert_array_equal, found.theta, expected.theta)
     for name, curve in expected.curves.items():
         np.testing.assert_array_equal(found.curves[name], curve)
-    done = train(agent, DRIFT, [3, 4], 12, checkpoint=file, **SMALL)
+    done = train_agent(agent, DRIFT, [3, 4], 12, checkpoint=file, **SMALL)
     np.testing.assert_array_equal(done.curves["J"], expected.curves["J"])
 
 
@@ -135,14 +135,14 @@ def test_an_interrupted_training_resumes_with_the_same_bits(actual, tmp_path):
 
 def test_what_learns_from_its_replay_resumes_with_the_same_bits(tmp_path):
     """The replay is not in the checkpoint: its rewards are added up, from before and after."""
-    expected = train(COUNTING, DRIFT, [3, 4], 12, **SMALL)
+    expected = train_agent(COUNTING, DRIFT, [3, 4], 12, **SMALL)
     requires_the_same_bits(COUNTING, expected, tmp_path / "training.safetensors")
 
 
 def test_the_same_seed_gives_the_same_curve_whoever_runs_beside_it():
-    one = train(COUNTING, DRIFT, [4, 5], 12, **SMALL)
-    again = train(COUNTING, DRIFT, [4, 5], 12, **SMALL)
-    beside = train(COUNTING, DRIFT, [6, 4], 12, **SMALL)
+    one = train_agent(COUNTING, DRIFT, [4, 5], 12, **SMALL)
+    again = train_agent(COUNTING, DRIFT, [4, 5], 12, **SMALL)
+    beside = train_agent(COUNTING, DRIFT, [6, 4], 12, **SMALL)
     np.testing.assert_array_equal(one.curves["J"], again.curves["J"])
     np.testing.assert_array_equal(beside.curves["J"][1], one.curves["J"][0])
     assert beside.curves["J"][0, -1] != beside.curves["J"][1, -1]
@@ -150,8 +150,8 @@ def test_the_same_seed_gives_the_same_curve_whoever_runs_beside_it():
 
 @SLOW
 def test_all_agents_of_a_seed_see_the_same_stream():
-    one = train(COUNTING, DRIFT, [4, 5], 8, **SMALL)
-    other = train(counting(-3.0), DRIFT, [4, 5], 8, capacity=2, **SMALL)
+    one = train_agent(COUNTING, DRIFT, [4, 5], 8, **SMALL)
+    other = train_agent(counting(-3.0), DRIFT, [4, 5], 8, capacity=2, **SMALL)
     np.testing.assert_array_equal(one.theta[:, 1], other.theta[:, 1])
     assert (one.theta[:, 0] != other.theta[:, 0]).all()
 
@@ -159,8 +159,8 @@ def test_all_agents_of_a_seed_see_the_same_stream():
 @SLOW
 def test_a_run_that_diverges_is_reported_and_leaves_the_others_as_they_are():
     """Rewards are minus squares: with this bound one of the two runs breaks."""
-    sound = train(COUNTING, DRIFT, [4, 5], 8, **SMALL)
-    found = train(counting(breaks=5.0), DRIFT, [4, 5], 8, **SMALL)
+    sound = train_agent(COUNTING, DRIFT, [4, 5], 8, **SMALL)
+    found = train_agent(counting(breaks=5.0), DRIFT, [4, 5], 8, **SMALL)
     np.testing.assert_array_equal(found.diverged, [-1, 8])
     whole, broken = 0, 1
     np.testing.assert_array_equal(found.theta[whole], sound.theta[whole])
@@ -184,8 +184,8 @@ def test_no_random_number_is_used_twice():
     def evaluate(theta, key):
         return {"evaluation": jax.random.uniform(key)}
 
-    agent = Agent(init, update, lambda state: state.params, lambda *_: None, {})
-    found = train(agent, DRIFT, [4, 5], 8, evaluate=evaluate, **SMALL)
+    agent = Agent(init, update, lambda state: state.params, lambda *_: jnp.zeros(1), {})
+    found = train_agent(agent, DRIFT, [4, 5], 8, evaluate=evaluate, **SMALL)
     numbers = [found.theta["update"], found.theta["action"], found.curves["evaluation"]]
     assert len(np.unique(np.concatenate(numbers, 1))) == 2 * (8 + 8 + 3)
 
@@ -195,25 +195,25 @@ def test_what_a_watcher_measures_joins_the_curves():
         assert np.isfinite(values["J"]).all()
         return {"doubled": 2 * theta[:, 0]}
 
-    found = train(COUNTING, DRIFT, [4, 5], 12, watch=watch, **SMALL)
+    found = train_agent(COUNTING, DRIFT, [4, 5], 12, on_evaluation=watch, **SMALL)
     np.testing.assert_allclose(found.curves["doubled"][:, -1], 2 * found.theta[:, 0])
 
 
 @SLOW
 def test_a_checkpoint_of_another_experiment_is_refused_and_kept(tmp_path):
     file = tmp_path / "training.safetensors"
-    train(COUNTING, DRIFT, [4, 5], 8, checkpoint=file, **SMALL)
+    train_agent(COUNTING, DRIFT, [4, 5], 8, checkpoint=file, **SMALL)
     before = file.read_bytes()
     for agent, seeds, why in (
         (counting(2.0), [4, 5], "another experiment: counting is 1.0 there and 2.0 here"),
         (COUNTING, [1], r"another experiment: seeds is \[4, 5\] there and \[1\] here"),
     ):
         with pytest.raises(ValueError, match=why):
-            train(agent, DRIFT, seeds, 8, checkpoint=file, **SMALL)
+            train_agent(agent, DRIFT, seeds, 8, checkpoint=file, **SMALL)
     assert file.read_bytes() == before
     file.write_bytes(before[: len(before) // 2])
     with pytest.raises(ValueError, match="cannot be read"):
-        train(COUNTING, DRIFT, [4, 5], 8, checkpoint=file, **SMALL)
+        train_agent(COUNTING, DRIFT, [4, 5], 8, checkpoint=file, **SMALL)
 
 
 def recorded(num, seed):
@@ -263,8 +263,8 @@ def test_the_successor_of_an_end_is_the_next_start():
 @SLOW
 def test_recorded_experience_is_learned_from_one_for_all_or_one_for_each():
     first, second = recorded(8, 0), recorded(8, 1)
-    shared = train(COUNTING, first, [0, 1], 8, **SMALL)
-    own = train(COUNTING, [first, second], [0, 1], 8, **SMALL)
+    shared = train_agent(COUNTING, first, [0, 1], 8, **SMALL)
+    own = train_agent(COUNTING, [first, second], [0, 1], 8, **SMALL)
     assert shared.theta.dtype == np.float32
     np.testing.assert_allclose(own.theta[0], shared.theta[0], rtol=1e-5)
     assert (own.theta[1] != shared.theta[1]).all()
@@ -285,14 +285,14 @@ def test_recorded_experience_is_learned_from_one_for_all_or_one_for_each():
 def test_what_cannot_be_trained_is_refused(change, why):
     arguments = {"experience": DRIFT, "seeds": [0, 1], "num_iterations": 8, **SMALL, **change}
     with pytest.raises(ValueError, match=why):
-        train(COUNTING, **arguments)
+        train_agent(COUNTING, **arguments)
 
 
 SCRIPT = """
 import json, jax
-from tests.test_training import COUNTING, DRIFT, SMALL
-from emphatic.deep.training import train
-found = train(COUNTING, DRIFT, [0, 1, 2], 8, **SMALL)
+from tests.deep.test_loop import COUNTING, DRIFT, SMALL
+from emphatic.deep.loop import train_agent
+found = train_agent(COUNTING, DRIFT, [0, 1, 2], 8, **SMALL)
 print(json.dumps([jax.device_count(), found.curves["J"].tolist()]))
 """
 

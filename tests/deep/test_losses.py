@@ -18,7 +18,7 @@ from emphatic.deep.losses import (
 )
 from emphatic.deep.networks import positive
 
-from .strategies import build
+from ..strategies import build
 
 
 def gradients(loss, *args):

@@ -11,12 +11,12 @@ import scipy.linalg
 
 from emphatic import Learner, learners, oracle, problems, schedules
 from emphatic.engine import MEASURES, run
-from emphatic.engine.measures import example_of, is_linear, mean_fields
+from emphatic.engine.measures import example_transition, is_linear, mean_fields
 
-from . import transcriptions as plain
-from .plainly import plainly
-from .strategies import as_sparse, build, SHAPES
-from .test_learners import AFFINE, CONTRACT
+from .. import transcriptions as plain
+from ..learners.test_learners import AFFINE, CONTRACT
+from ..plainly import plainly
+from ..strategies import as_sparse, build, SHAPES
 
 STEPS = 40
 OF_STATES = ["emphasis_error", "rmsve", "emphasis_projected_error", "value_projected_error"]
@@ -314,7 +314,7 @@ def test_a_mean_field_without_a_root_is_no_fixed_point():
 )
 def test_weights_are_asked_only_of_predictions_that_are_linear(learner, features):
     problem, _ = build(SHAPES[1], 7, varying=True)
-    example = example_of(problem, np.float32)
+    example = example_transition(problem, np.float32)
     for each in ("x", "xa"):
         assert is_linear(learner, example, each) == (each == features)
 
@@ -326,7 +326,7 @@ def test_a_curved_prediction_is_not_linear_even_if_it_starts_from_zero():
         predict=lambda state, y: jnp.square(y.x @ state),
     )
     problem, _ = build(SHAPES[1], 7, varying=True)
-    assert not is_linear(curved, example_of(problem, np.float32), "x")
+    assert not is_linear(curved, example_transition(problem, np.float32), "x")
 
 
 def test_sparse_problems_have_the_measures_of_their_dense_ones():

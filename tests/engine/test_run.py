@@ -13,15 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import emphatic.engine
-from emphatic import _checks as checks
-from emphatic import Learner, learners, oracle, problems, schedules
-from emphatic.engine import cpu, Measure, MEASURES, prepare, request, run, scan, tasks
+from emphatic import _validation as checks, Learner, learners, oracle, Problem, problems, schedules
+from emphatic.engine import fused, Measure, MEASURES, prepare, request, run, scan, tasks
+from emphatic.engine.fused import cpu, program
 from emphatic.engine.stream import Stream
 
-from . import transcriptions as plain
-from .strategies import as_sparse, build
-from .test_learners import ALPHA, CONTRACT, ETA
+from .. import transcriptions as plain
+from ..learners.test_learners import ALPHA, CONTRACT, ETA
+from ..strategies import as_sparse, build
 
 ENGINES: list[Any] = ["fused", "scan"]
 
@@ -204,9 +203,9 @@ def test_windows_are_cut_into_chunks_of_at_most_1024():
         windows = tasks.Windows(num_steps, record_every)
         assert windows.lengths.sum() == windows.chunks.sum() == num_steps
         assert 1 <= windows.chunks.min() <= windows.chunks.max() <= tasks.CHUNK == 1024
-        assert windows.closes.sum() == len(windows.ends) == math.ceil(num_steps / record_every)
+        assert windows.ends_window.sum() == len(windows.ends) == math.ceil(num_steps / record_every)
         for number, length in enumerate(windows.lengths):
-            mine = windows.chunks[windows.of_chunk == number]
+            mine = windows.chunks[windows.window_of_chunk == number]
             assert mine.sum() == length
             assert np.ptp(mine) <= 1
 
@@ -233,11 +232,7 @@ def diverging(engine: Any, dtype: Any) -> Any:
     """Step sizes of which some diverge and some do not."""
     return run(
         problems.baird("original", solid=0.3),
-        {
-            "reverse_td": learners.reverse_td,
-            "td": learners.td,
-            "gem": learners.gem,
-        },
+        {"reverse_td": learners.reverse_td, "td": learners.td, "gem": learners.gem},
         {"step_size": [0.001, 0.02, 0.2, 0.5, 2.0, 50.0]},
         num_steps=1200,
         record_every=20,
@@ -444,8 +439,8 @@ def test_a_learner_without_arguments_needs_no_grid():
 def test_schedules_follow_the_time_of_each_step(engine, table, monkeypatch):
     """A decaying step size and a periodic ridge, across windows, chunks, slices and batches."""
     monkeypatch.setattr(tasks, "SLICE_STEPS", 400)
-    monkeypatch.setattr(cpu, "BATCH", 64)
-    for module in (cpu, scan):
+    monkeypatch.setattr(program, "NUM_ROWS", 64)
+    for module in (program, scan):
         monkeypatch.setattr(module, "TABLE_BYTES", table)
     problem, target = problem_and_target()
 
@@ -479,7 +474,7 @@ def test_problems_too_large_for_a_table_are_seen_as_they_come(engine, monkeypatc
         "seeds": [0, 5],
     }
     expected = sweep(**some)
-    monkeypatch.setattr(cpu, "TABLE_BYTES", 0)
+    monkeypatch.setattr(program, "TABLE_BYTES", 0)
     monkeypatch.setattr(scan, "TABLE_BYTES", 0)
     found = sweep(**some)
     if engine == "fused":
@@ -563,9 +558,9 @@ def test_learners_meet_the_same_states_on_every_engine_and_in_every_precision():
 
 def without(monkeypatch, *names: str) -> None:
     """As if these modules were not installed."""
-    for name in ("cpu", "llvm"):
-        monkeypatch.delitem(sys.modules, f"emphatic.engine.{name}")
-        monkeypatch.delattr(emphatic.engine, name)
+    for name in ("cpu", "program", "llvm"):
+        monkeypatch.delitem(sys.modules, f"emphatic.engine.fused.{name}")
+        monkeypatch.delattr(fused, name)
     for name in names:
         monkeypatch.setitem(sys.modules, name, None)
 
@@ -617,7 +612,7 @@ def test_results_do_not_depend_on_the_x64_switch_of_jax(engine, dtype):
 def test_progress_counts_updates_up_to_all_of_them(monkeypatch):
     monkeypatch.setattr(tasks, "SLICE", 0.0)
     calls = []
-    sweep(progress=lambda done, total: calls.append((done, total)))
+    sweep(on_progress=lambda done, total: calls.append((done, total)))
     done, totals = zip(*calls, strict=True)
     assert set(totals) == {3000 * 3 * (7 * 3 + 7)}
     assert list(done) == sorted(done)
@@ -642,7 +637,7 @@ def test_ctrl_c_keeps_the_windows_that_are_finished(engine, monkeypatch):
         if done >= total / 3:
             raise KeyboardInterrupt
 
-    found = sweep(progress=interrupt, **some)
+    found = sweep(on_progress=interrupt, **some)
     assert found.attrs["interrupted"] == 1
     assert 1 <= found.sizes["time"] < 15
     whole = sweep(**some)
@@ -667,8 +662,9 @@ def test_a_window_is_finished_when_the_slowest_task_has_finished_it(monkeypatch)
     monkeypatch.setattr(tasks.Task, "advance", advance)
     windows = tasks.Windows(50 * 3000, 3000)
     assert len(windows.chunks) == 150
-    slow, fast = (tasks.Task(experience=None, jobs=[], first=n, seeds=[0]) for n in (0, 2))
-    finished, interrupted = tasks.work([slow, fast], windows, 1, interrupt)
+    stream = scan.Experience(Stream(problem_and_target()[0]))
+    slow, fast = (tasks.Task(stream, jobs=[], first=n, seeds=[0]) for n in (0, 2))
+    finished, interrupted = tasks.run_tasks([slow, fast], windows, 1, interrupt)
     assert interrupted
     assert 3 <= slow.chunk < fast.chunk < 30
     assert finished == slow.chunk // 3
@@ -678,7 +674,7 @@ def test_ctrl_c_before_any_window_is_finished_leaves_an_empty_time():
     def interrupt(done, total):
         raise KeyboardInterrupt
 
-    found = sweep(progress=interrupt, num_steps=10**7, record_every=10**7, seeds=1)
+    found = sweep(on_progress=interrupt, num_steps=10**7, record_every=10**7, seeds=1)
     assert found.attrs["interrupted"] == 1
     assert found.emphasis_error.shape == (2, 7, 3, 1, 0)
 
@@ -689,7 +685,7 @@ def test_an_error_in_a_callback_is_not_swallowed():
 
     before = threading.active_count()
     with pytest.raises(RuntimeError, match="shown"):
-        sweep(progress=fail)
+        sweep(on_progress=fail)
     assert threading.active_count() == before
 
 
@@ -764,7 +760,7 @@ SCHEDULE = schedules.polynomial(0.1, 0.5)
     ],
 )
 def test_what_cannot_be_run_is_refused_before_anything_runs(other, message, monkeypatch):
-    monkeypatch.setattr(sys.modules["emphatic.engine.run"], "work", None)
+    monkeypatch.setattr(sys.modules["emphatic.engine.run"], "run_tasks", None)
     with pytest.raises(ValueError, match=message):
         sweep(**other)
 
@@ -813,7 +809,7 @@ def test_an_unknown_engine_or_type_is_refused(name, value):
 @pytest.mark.parametrize("seeds", [[0.5, 1.5], "12", 3.5, [None], ["0"]])
 def test_seeds_are_whole_numbers(seeds):
     with pytest.raises(ValueError, match=r"seeds: got .*whole number"):
-        inspect.unwrap(request.seeds)(seeds)
+        inspect.unwrap(request.parse_seeds)(seeds)
 
 
 @pytest.mark.parametrize(
@@ -821,7 +817,7 @@ def test_seeds_are_whole_numbers(seeds):
     [(np.int64(3), [0, 1, 2]), (np.array([5, 2]), [5, 2]), (range(2, 4), [2, 3])],
 )
 def test_whole_numbers_of_numpy_are_seeds(seeds, expected):
-    assert inspect.unwrap(request.seeds)(seeds) == expected
+    assert inspect.unwrap(request.parse_seeds)(seeds) == expected
 
 
 def test_counts_are_whole_numbers():
@@ -831,12 +827,12 @@ def test_counts_are_whole_numbers():
 
 def test_something_that_makes_no_learner_is_refused():
     with pytest.raises(ValueError, match="learners: 'a' is a int; a function that makes a learner"):
-        inspect.unwrap(request.makes)({"a": 3}, {})
+        inspect.unwrap(request.parse_learners)({"a": 3}, {})
 
 
 def test_the_problem_must_have_a_target_if_none_is_given():
     problem, _ = problem_and_target()
-    bare = problems.Problem(problem.mdp, problem.behavior, problem.interest, problem.x)
+    bare = Problem(problem.mdp, problem.behavior, problem.interest, problem.x)
     with pytest.raises(ValueError, match="target: not given"):
         sweep(problem=bare, target=None)
 
@@ -874,7 +870,7 @@ def test_a_measure_of_ones_own_is_given_by_name():
     """The same on both engines, beside those of the library; other things are refused."""
     problem, target = build((5, 3, 5, 4), 7, varying=True)
     own = {
-        "largest": Measure(lambda exact, own, learner, state, y: jnp.abs(state.w).max()),
+        "largest": Measure(lambda shared, lane, learner, state, y: jnp.abs(state.w).max()),
         "emphasis_error": MEASURES["emphasis_error"],
     }
     settings: Any = {"num_steps": 30, "record_every": 10, "target": target, "dtype": "float64"}

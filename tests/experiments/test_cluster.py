@@ -15,8 +15,8 @@ import pytest
 import xarray
 from xarray.testing import assert_identical
 
-from emphatic import cluster, learners, problems, store
-from emphatic.experiment import Experiment
+from emphatic import learners, problems
+from emphatic.experiments import cluster, complete, compute, Experiment, provenance, store
 
 distributed = pytest.importorskip("distributed")
 
@@ -40,6 +40,11 @@ def experiment(make=None, **changes) -> Experiment:
     )
 
 
+def run_on_cluster(*arguments, **options) -> xarray.Dataset:
+    """Computes what is missing on a cluster, and loads everything."""
+    return store.load_dataset(cluster.complete(*arguments, **options))
+
+
 def quiet(text: str) -> None:
     raise AssertionError(text)
 
@@ -47,7 +52,7 @@ def quiet(text: str) -> None:
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory) -> xarray.Dataset:
     """What one process computes."""
-    return store.run(experiment(), tmp_path_factory.mktemp("expected") / "store")
+    return store.load_dataset(complete(experiment(), tmp_path_factory.mktemp("expected") / "store"))
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +79,7 @@ def test_a_worker_that_is_killed_changes_nothing(tmp_path, expected):
     """Two workers, one killed when the first unit is kept: every unit is there once."""
     killed, calls, written = [], [], {}
 
-    def progress(done, total):
+    def on_progress(done, total):
         calls.append((done, total))
         for path in (tmp_path / "store" / "units").glob("*.safetensors"):
             assert written.setdefault(path, path.stat().st_ino) == path.stat().st_ino
@@ -83,15 +88,20 @@ def test_a_worker_that_is_killed_changes_nothing(tmp_path, expected):
             os.kill(killed[0], signal.SIGKILL)
 
     before, levels = dict(os.environ), logging.getLogger("distributed").level
-    found = cluster.run(
-        experiment(), tmp_path / "store", "local", num_workers=2, progress=progress, tell=quiet
+    found = run_on_cluster(
+        experiment(),
+        tmp_path / "store",
+        "local",
+        num_workers=2,
+        on_progress=on_progress,
+        on_message=quiet,
     )
     assert killed
     assert_identical(found, expected)
     assert len(written) == 6
     assert calls == sorted(calls)
     assert calls[-1] == (found.sizes["run"] * 300 * 4,) * 2
-    assert store.status(tmp_path / "store")["left"] == 0
+    assert store.status(tmp_path / "store").left == 0
     assert list((tmp_path / "store" / "running").iterdir()) == []
     assert processes() == []
     assert dict(os.environ) == before
@@ -100,32 +110,32 @@ def test_a_worker_that_is_killed_changes_nothing(tmp_path, expected):
 
 def test_a_scheduler_at_an_address_computes_what_is_missing(tmp_path, expected, scheduler):
     folder = tmp_path / "store"
-    begun, asked = store.begin(experiment(), folder)
-    begun.keep(asked[2], store.computed(asked[2]))
-    first = begun.path(asked[2]).stat()
-    calls = []
-    found = cluster.run(experiment(), folder, scheduler, progress=lambda *call: calls.append(call))
+    whole, calls = experiment(), []
+    begun, unit = store.begin(whole, folder), whole.units[2]
+    begun.save(unit, compute(unit))
+    first = begun.path(unit).stat()
+    found = run_on_cluster(whole, folder, scheduler, on_progress=lambda *call: calls.append(call))
     assert_identical(found, expected)
-    assert begun.path(asked[2]).stat() == first
-    assert calls[0] == (asked[2].num_updates, calls[0][1])
-    assert_identical(cluster.run(experiment(), folder, scheduler), expected)  # nothing is left
+    assert begun.path(unit).stat() == first
+    assert calls[0] == (unit.num_updates, calls[0][1])
+    assert_identical(run_on_cluster(whole, folder, scheduler), expected)  # nothing is left
 
 
 def test_a_unit_that_another_process_has_is_waited_for(tmp_path, expected, scheduler):
     folder = tmp_path / "store"
-    begun, asked = store.begin(experiment(), folder)
-    other = store.claim(begun, asked[0])
+    whole, reported = experiment(), []
+    begun, unit = store.begin(whole, folder), whole.units[0]
+    other = begun.claim(unit)
     assert other.__enter__() is not None
-    seen = []
 
-    def progress(done, total):
-        seen.append(done)
-        if done == total - asked[0].num_updates and not begun.path(asked[0]).exists():
-            begun.keep(asked[0], store.computed(asked[0]))
+    def on_progress(done, total):
+        reported.append(done)
+        if done == total - unit.num_updates and not begun.path(unit).exists():
+            begun.save(unit, compute(unit))
             other.__exit__(None, None, None)
 
-    assert_identical(cluster.run(experiment(), folder, scheduler, progress=progress), expected)
-    assert seen[-1] == sum(unit.num_updates for unit in asked)
+    assert_identical(run_on_cluster(whole, folder, scheduler, on_progress=on_progress), expected)
+    assert reported[-1] == whole.num_updates()
 
 
 # What goes wrong
@@ -146,27 +156,27 @@ def test_a_unit_that_always_kills_its_worker_is_set_aside_and_the_rest_completes
     tmp_path, expected, monkeypatch
 ):
     monkeypatch.setattr(cluster, "_DEATHS", 0)
-    flag, folder, told = tmp_path / "flag", tmp_path / "store", []
+    flag, folder, messages = tmp_path / "flag", tmp_path / "store", []
     flag.touch()
-    asked = experiment(deadly(str(flag)), num_runs=10)
-    found = cluster.run(asked, folder, "local", num_workers=1, tell=told.append)
+    fatal = experiment(deadly(str(flag)), num_runs=10)
+    found = run_on_cluster(fatal, folder, "local", num_workers=1, on_message=messages.append)
     title = "gem, features=one-hot, runs 0 to 9"
-    assert len(told) == 1
-    assert told[0].startswith(f"{title} is set aside: its workers died")
-    assert "run the same again" in told[0]
+    assert len(messages) == 1
+    assert messages[0].startswith(f"{title} is set aside: its workers died")
+    assert "run the same again" in messages[0]
     (path,) = (folder / "aside").iterdir()
     record = json.loads(path.read_text())
     assert record["unit"] == title
     assert "died" in record["reason"]
-    assert store.status(folder)["aside"] == [record]
+    assert store.status(folder).aside == [record]
     assert found.attrs["interrupted"] == 1
     assert np.isnan(found["emphasis_error"].sel(learner="gem")).all()
     ten = expected.isel(run=slice(10))["emphasis_error"]
     assert_identical(found["emphasis_error"].sel(learner="td"), ten.sel(learner="td"))
     flag.unlink()
-    again = store.run(asked, folder)
+    again = store.load_dataset(complete(fatal, folder))
     assert_identical(again["emphasis_error"], ten)
-    assert store.status(folder)["aside"] == []
+    assert store.status(folder).aside == []
 
 
 @pytest.mark.parametrize("last", [False, True])
@@ -176,27 +186,27 @@ def test_an_error_in_a_unit_names_it_and_what_is_finished_is_kept(tmp_path, sche
             raise FileNotFoundError("no such thing")
         return learners.gem(step_size)
 
-    folder, asked = tmp_path / "store", experiment(make, num_runs=10, num_steps=301)
-    opened, (_, other) = store.begin(asked, folder)
+    folder, failing = tmp_path / "store", experiment(make, num_runs=10, num_steps=301)
+    opened, (_, other) = store.begin(failing, folder), failing.units
     if last:
-        opened.keep(other, store.computed(other))
+        opened.save(other, compute(other))
     with pytest.raises(RuntimeError, match=r"^gem, features=one-hot, runs 0 to 9: FileNotFoundEr"):
-        cluster.run(asked, folder, scheduler)
+        cluster.complete(failing, folder, scheduler)
     assert list((folder / "running").iterdir()) == []
     assert opened.path(other).exists() >= last
 
 
 def test_workers_with_other_versions_are_refused(tmp_path, scheduler, monkeypatch):
-    ours = {**store.versions(), "jax": "0.0.1"}
+    ours = {**provenance.versions(), "jax": "0.0.1"}
     monkeypatch.setattr(cluster, "versions", lambda: ours)
     with pytest.raises(ValueError, match=r"a worker has jax .* and not 0\.0\.1"):
-        cluster.run(experiment(), tmp_path / "store", scheduler)
+        cluster.complete(experiment(), tmp_path / "store", scheduler)
 
 
 def test_ctrl_c_keeps_what_is_finished_and_frees_the_workers(tmp_path, scheduler):
     """Units that would take minutes end at once when nobody waits for them."""
     folder = tmp_path / "store"
-    cluster.run(experiment(num_runs=10), folder, scheduler)
+    cluster.complete(experiment(num_runs=10), folder, scheduler)
     with distributed.Client(scheduler, set_as_default=False) as client:
 
         def interrupt():
@@ -208,7 +218,7 @@ def test_ctrl_c_keeps_what_is_finished_and_frees_the_workers(tmp_path, scheduler
         with ThreadPoolExecutor(1) as pool:
             pool.submit(interrupt)
             with pytest.raises(KeyboardInterrupt):
-                cluster.run(endless, folder, scheduler)
+                cluster.complete(endless, folder, scheduler)
         while any(client.processing().values()):
             time.sleep(0.01)
     assert len(list((folder / "units").glob("*.safetensors"))) == 2
@@ -218,8 +228,8 @@ def test_ctrl_c_keeps_what_is_finished_and_frees_the_workers(tmp_path, scheduler
 SCRIPT = """
 import sys
 from pathlib import Path
-from emphatic import cluster
-from emphatic.experiment_file import parse
+from emphatic.experiments import cluster
+from emphatic.experiments.toml import parse
 
 TEXT = '''
 steps = 1e9
@@ -236,7 +246,7 @@ step_size = [0.1]
 '''
 
 if __name__ == "__main__":
-    cluster.run(parse(TEXT), Path(sys.argv[1]), "local", num_workers=1)
+    cluster.complete(parse(TEXT), Path(sys.argv[1]), "local", num_workers=1)
 """
 
 
@@ -277,13 +287,13 @@ def test_what_cannot_be_a_cluster_is_one_clear_error(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(cluster, "_REACH", 0.2)
     with pytest.raises(ValueError, match=message):
-        cluster.run(experiment(), tmp_path / "store", address, num_workers=workers)
+        cluster.complete(experiment(), tmp_path / "store", address, num_workers=workers)
 
 
 def test_without_dask_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ValueError, match=r"Dask is not installed; run pip install 'emphatic\[clu"):
-        cluster.run(experiment(), tmp_path / "store", "local")
+        cluster.complete(experiment(), tmp_path / "store", "local")
     assert not (tmp_path / "store").exists()
 
 
@@ -309,7 +319,7 @@ def test_slurm_jobs_compute_the_same_and_one_that_ends_is_replaced(tmp_path, exp
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setenv("JOBS", str(tmp_path))
     with pytest.raises(ValueError, match=r"jobqueue\.slurm\.cores is not set"):
-        cluster.run(experiment(), tmp_path / "store", "slurm")
+        cluster.complete(experiment(), tmp_path / "store", "slurm")
     job = {"cores": 1, "memory": "1GB", "interface": "lo", "local-directory": str(tmp_path)}
     settings = {f"jobqueue.slurm.{key}": value for key, value in job.items()}
     settings["distributed.deploy.lost-worker-timeout"] = "10 ms"
@@ -317,13 +327,18 @@ def test_slurm_jobs_compute_the_same_and_one_that_ends_is_replaced(tmp_path, exp
     def jobs() -> list[int]:
         return [int(word) for word in (tmp_path / "pids").read_text().split()]
 
-    def progress(done, total):
+    def on_progress(done, total):
         if done > total / 2 and len(jobs()) == 1:  # when all units are sent
             os.killpg(jobs()[0], signal.SIGKILL)
 
     with config.set(settings):
-        found = cluster.run(
-            experiment(), tmp_path / "store", "slurm", num_workers=1, progress=progress, tell=quiet
+        found = run_on_cluster(
+            experiment(),
+            tmp_path / "store",
+            "slurm",
+            num_workers=1,
+            on_progress=on_progress,
+            on_message=quiet,
         )
     assert_identical(found, expected)
     assert len(jobs()) == 2

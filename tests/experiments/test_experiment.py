@@ -7,7 +7,7 @@ import pytest
 import xarray
 
 from emphatic import engine, learners, oracle, problems
-from emphatic.experiment import Experiment, run, units
+from emphatic.experiments import Experiment, run
 from emphatic.problems.baird import Features
 
 
@@ -34,7 +34,7 @@ EXPERIMENT = Experiment(
 def whole() -> tuple[xarray.Dataset, list[tuple[int, int]]]:
     """The results, and how progress was reported."""
     calls: list[tuple[int, int]] = []
-    return run(EXPERIMENT, progress=lambda *call: calls.append(call)), calls
+    return run(EXPERIMENT, on_progress=lambda *call: calls.append(call)), calls
 
 
 # What is where
@@ -105,18 +105,18 @@ def test_divergence_is_data(whole):
 
 def test_learners_are_made_from_the_problem_of_their_case():
     """Only the exact emphasis of its own problem has no error."""
-    asked = dataclasses.replace(
+    exact = dataclasses.replace(
         EXPERIMENT,
         learners=lambda problem: {"exact": learners.exact(oracle.emphasis(problem))},
         cases={"solid": (0.3, 0.05)},
         grid={},
     )
-    found = run(asked)["emphasis_error"]
+    found = run(exact)["emphasis_error"]
     assert found.sizes["solid"] == 2
     assert (found == 0.0).all()
 
 
-# Progress
+# OnProgress
 
 
 def test_the_updates_are_those_of_all_lanes_runs_steps_and_cases():
@@ -169,7 +169,9 @@ def test_a_bad_count_or_seed_is_named_when_the_experiment_is_made(changes, messa
 def test_bad_input_is_found_before_anything_runs(changes, message):
     calls = []
     with pytest.raises(ValueError, match=message):
-        run(dataclasses.replace(EXPERIMENT, **changes), progress=lambda *call: calls.append(call))
+        run(
+            dataclasses.replace(EXPERIMENT, **changes), on_progress=lambda *call: calls.append(call)
+        )
     assert calls == []
 
 
@@ -177,16 +179,16 @@ def test_bad_input_is_found_before_anything_runs(changes, message):
 
 
 def test_units_are_learners_of_a_case_on_their_grid_for_blocks_of_ten_runs():
-    asked = units(dataclasses.replace(EXPERIMENT, num_runs=23))
-    assert len(asked) == 4 * 2 * 3
-    first, *_ = asked
+    units = dataclasses.replace(EXPERIMENT, num_runs=23).units
+    assert len(units) == 4 * 2 * 3
+    first, *_ = units
     assert (first.case, first.learner, first.grid) == (0, "gem", {"step_size": (0.05, 20.0)})
-    assert [each.runs for each in asked[:3]] == [
+    assert [unit.runs for unit in units[:3]] == [
         tuple(range(10)),
         tuple(range(10, 20)),
         (20, 21, 22),
     ]
-    assert [each.grid for each in asked if each.learner == "followon"] == [{}] * 12
+    assert [unit.grid for unit in units if unit.learner == "followon"] == [{}] * 12
     assert first.num_cells == 2 * 10
     assert first.title == "gem, features=one-hot, solid=0.3, runs 0 to 9"
 
@@ -218,24 +220,24 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_whatever_defines_a_cell_changes_its_address(change):
     before, after = (
-        units(DEFINED)[0],
-        units(dataclasses.replace(DEFINED, **{change: CHANGES[change]}))[0],
+        DEFINED.units[0],
+        dataclasses.replace(DEFINED, **{change: CHANGES[change]}).units[0],
     )
     assert before.address != after.address
-    assert units(DEFINED)[0].address == before.address
+    assert dataclasses.replace(DEFINED).units[0].address == before.address
 
 
 @pytest.mark.parametrize(
     "same",
-    [{"name": "other"}, {"num_runs": 30}, {"grid": {"step_size": [0.1]}}, {"about": {"a": 1}}],
+    [{"name": "other"}, {"num_runs": 30}, {"grid": {"step_size": [0.1]}}, {"metadata": {"a": 1}}],
 )
 def test_neither_grid_nor_runs_nor_words_change_an_address(same):
-    assert units(DEFINED)[0].address == units(dataclasses.replace(DEFINED, **same))[0].address
+    assert DEFINED.units[0].address == dataclasses.replace(DEFINED, **same).units[0].address
 
 
 def test_a_learner_without_a_definition_has_no_address():
     with pytest.raises(ValueError, match=r"^definitions: 'gem' has none"):
-        _ = units(EXPERIMENT)[0].address
+        _ = EXPERIMENT.units[0].address
 
 
 # Ctrl-C
@@ -244,11 +246,11 @@ def test_a_learner_without_a_definition_has_no_address():
 def stopped(experiment: Experiment, after: float) -> xarray.Dataset:
     """What a run holds that is stopped when it reports more updates than these."""
 
-    def progress(done: int, total: int) -> None:
+    def on_progress(done: int, total: int) -> None:
         if done > after:
             raise KeyboardInterrupt
 
-    return run(experiment, num_threads=1, progress=progress)
+    return run(experiment, num_threads=1, on_progress=on_progress)
 
 
 UNIT = 2 * 3 * 250  # updates of GEM in a case, and half as many of the trace
@@ -283,8 +285,8 @@ def test_ctrl_c_before_the_first_unit_is_passed_on():
 def test_cases_with_other_weights_are_gathered_by_their_names():
     """Six features come before seven, whose weights are then not one after the other."""
     few = {"features": ("aliased", "one-hot"), "solid": (0.1,)}
-    asked = dataclasses.replace(EXPERIMENT, cases=few, measures=("weights",), num_runs=1)
-    found = run(asked).squeeze()["gem_weights"]
+    recorded = dataclasses.replace(EXPERIMENT, cases=few, measures=("weights",), num_runs=1)
+    found = run(recorded).squeeze()["gem_weights"]
     sizes: dict[Features, int] = {"aliased": 6, "one-hot": 7}
     for features, size in sizes.items():
         direct = engine.run(

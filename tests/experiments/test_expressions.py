@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from emphatic import expressions, learners, oracle, problems, schedules
-from emphatic._types import Agent
-from emphatic.agents import linear, tabular, undamped
-from emphatic.agents.actor_critic import actor_critic
-from emphatic.oracle.expectation import samples
+from emphatic import learners, oracle, problems, schedules
+from emphatic.agents import actor_critic, linear, tabular, undamped
+from emphatic.experiments import expressions
+from emphatic.oracle import enumerate_samples
+from emphatic.types import Agent
 
 PROBLEM = problems.baird("aliased", 0.3)
 
@@ -19,15 +19,16 @@ PROBLEM = problems.baird("aliased", 0.3)
 def after(learner, problem=PROBLEM, steps=5) -> np.ndarray:
     """All numbers of a learner's state after some transitions."""
     pi = jnp.asarray(problem.target)
-    first = jax.tree.map(lambda leaf: leaf[0], samples(problem)[1])
+    samples = jax.tree.map(jnp.asarray, enumerate_samples(problem).sample)
+    first = jax.tree.map(lambda leaf: leaf[0], samples)
 
-    def sight(sample):
+    def view(sample):
         return problem.view(pi[sample.state], pi[sample.state_next], sample)
 
-    state = learner.init(jax.random.key(0), first if isinstance(learner, Agent) else sight(first))
+    state = learner.init(jax.random.key(0), first if isinstance(learner, Agent) else view(first))
     for index in range(steps):
-        sample = jax.tree.map(lambda leaf, n=index: leaf[3 * n], samples(problem)[1])
-        state = learner.step(state, sample if isinstance(learner, Agent) else sight(sample))
+        sample = jax.tree.map(lambda leaf, n=index: leaf[3 * n], samples)
+        state = learner.step(state, sample if isinstance(learner, Agent) else view(sample))
     return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(state)])
 
 
@@ -47,13 +48,13 @@ def after(learner, problem=PROBLEM, steps=5) -> np.ndarray:
     ],
 )
 def test_grids_are_arithmetic_with_spans_whose_ends_count(text, expected):
-    np.testing.assert_allclose(expressions.numbers(text), expected, rtol=1e-15)
+    np.testing.assert_allclose(expressions.parse_numbers(text), expected, rtol=1e-15)
 
 
 @pytest.mark.parametrize("text", ["gem(1)", "x", "2^[0:", "[1:2:0]", "'0.1'", "__import__('os')"])
 def test_a_grid_is_numbers_and_nothing_else(text):
     with pytest.raises(ValueError, match=r"."):
-        expressions.numbers(text)
+        expressions.parse_numbers(text)
 
 
 # Learners
@@ -90,12 +91,19 @@ WRITTEN = {
 
 @pytest.mark.parametrize("text", WRITTEN)
 def test_a_learner_in_words_is_the_learner_in_python(text):
-    make = expressions.learner(text, {"step_size": [0.2], "ridge": [0.01], "other": [1.0]})(PROBLEM)
+    make = expressions.parse_learner(text, ("step_size", "ridge", "other"))(PROBLEM)
     lane = {"step_size": 0.2, "ridge": 0.01}
     takes = inspect.signature(make).parameters
     assert set(takes) == {axis for axis in lane if axis in text.replace("step_size =", "")}
     written = make(**{axis: lane[axis] for axis in takes})
     np.testing.assert_allclose(after(written), after(WRITTEN[text]()), rtol=1e-12)
+
+
+def test_the_name_of_a_learner_alone_is_its_function():
+    make = expressions.parse_learner("gem")(PROBLEM)
+    np.testing.assert_array_equal(after(make(0.2, ridge=0.01)), after(learners.gem(0.2, 0.01)))
+    with pytest.raises(ValueError, match="is not a call, such as"):
+        expressions.parse_learner("gme")
 
 
 def test_expressions_have_one_form_whatever_their_spaces_and_digits():
@@ -125,4 +133,4 @@ def test_expressions_have_one_form_whatever_their_spaces_and_digits():
 )
 def test_what_cannot_be_read_is_named(text, message):
     with pytest.raises(ValueError, match=message):
-        expressions.learner(text, {"step_size": [0.1]})(PROBLEM)()
+        expressions.parse_learner(text, ("step_size",))(PROBLEM)()

@@ -14,9 +14,9 @@ import pytest
 import xarray
 from xarray.testing import assert_identical
 
-from emphatic import _files, store
-from emphatic.experiment import Unit
-from emphatic.experiment_file import parse
+from emphatic import _files
+from emphatic.experiments import claims, completion, Experiment, store, Unit
+from emphatic.experiments.toml import parse
 
 TEXT = """
 name = "small"
@@ -37,43 +37,47 @@ EXPERIMENT, NUM_UNITS = parse(TEXT), 8
 PROGRAM = f"""
 import sys, time
 from pathlib import Path
-from emphatic import store
-from emphatic.experiment_file import parse
-compute = store.compute
+from emphatic.experiments import completion
+from emphatic.experiments.toml import parse
+compute = completion.compute
 def slowly(*arguments):
     time.sleep(0.1)
     return compute(*arguments)
-store.compute = slowly
-store.run(parse('''{TEXT}'''), Path(sys.argv[1]), num_threads=1)
+completion.compute = slowly
+completion.complete(parse('''{TEXT}'''), Path(sys.argv[1]), num_threads=1)
 """
+
+
+def run(experiment: Experiment, folder: Path, **options) -> xarray.Dataset:
+    """Computes what is missing, and loads everything."""
+    return store.load_dataset(completion.complete(experiment, folder, **options))
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory) -> tuple[Path, xarray.Dataset]:
     """The store and the dataset of a run that nothing disturbed."""
     folder = tmp_path_factory.mktemp("finished") / "store"
-    return folder, store.run(EXPERIMENT, folder)
+    return folder, run(EXPERIMENT, folder)
 
 
 @pytest.fixture(scope="module")
 def parts(finished) -> dict[str, xarray.Dataset]:
     """What is computed for each unit, by the name of its file."""
-    opened = store.opened(finished[0])
-    found = [shard.path for shards in opened.shards.values() for shard in shards]
-    return {path.name: store.read(path)[0] for path in found}
+    opened = store.open_store(finished[0])
+    paths = [shard.path for shards in opened.shards.values() for shard in shards]
+    return {path.stem: store.read(path)[0] for path in paths}
 
 
 @pytest.fixture
 def computing(parts, monkeypatch) -> list[str]:
     """The titles of units that are computed from now on; the results are known beforehand."""
     titles: list[str] = []
-    blank = store.Store(Path(), {}, {})
 
     def known(unit: Unit, *_) -> xarray.Dataset:
         titles.append(unit.title)
-        return parts[blank.path(unit).name]
+        return parts[unit.file_name]
 
-    monkeypatch.setattr(store, "compute", known)
+    monkeypatch.setattr(completion, "compute", known)
     return titles
 
 
@@ -106,7 +110,7 @@ def test_a_killed_process_loses_no_finished_unit_and_none_is_computed_twice(
         known = now
     assert 2 <= len(known) < NUM_UNITS
     (folder / "units" / f"{next(iter(known))}abc.part").write_bytes(b"half")
-    found = store.run(EXPERIMENT, folder)
+    found = run(EXPERIMENT, folder)
     assert_identical(found, finished[1])
     assert len(computing) == NUM_UNITS - len(known)
     assert known.items() <= shards(folder).items()
@@ -127,11 +131,11 @@ def test_every_unit_is_computed_by_one_of_many_that_begin_at_once(tmp_path, fini
     """Also what begins before the first one has written what the experiment is."""
     folder, found, together = tmp_path / "store", [], threading.Barrier(4)
 
-    def run() -> None:
+    def begin() -> None:
         together.wait()
-        found.append(store.run(EXPERIMENT, folder))
+        found.append(run(EXPERIMENT, folder))
 
-    threads = [threading.Thread(target=run) for _ in range(4)]
+    threads = [threading.Thread(target=begin) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -150,14 +154,14 @@ def test_what_was_killed_while_it_began_continues(tmp_path, finished, computing,
         (folder / name).touch() if name == ".lock" else (folder / name).mkdir(parents=True)
     if left:
         (folder / "experiment.jsonab1c.part").write_text("{")
-    assert_identical(store.run(EXPERIMENT, folder), finished[1])
+    assert_identical(run(EXPERIMENT, folder), finished[1])
     assert list(folder.glob("*.part")) == []
 
 
 def test_a_folder_with_other_files_is_refused_and_not_touched(tmp_path):
     (tmp_path / "letter.txt").write_text("Dear")
     with pytest.raises(ValueError, match="holds other files"):
-        store.run(EXPERIMENT, tmp_path)
+        run(EXPERIMENT, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
 
 
@@ -165,56 +169,59 @@ def test_a_folder_with_other_files_is_refused_and_not_touched(tmp_path):
 
 
 @pytest.fixture
-def begun(tmp_path) -> tuple[store.Store, list[Unit]]:
+def begun(tmp_path) -> store.Store:
     return store.begin(EXPERIMENT, tmp_path / "store")
 
 
+UNIT = EXPERIMENT.units[0]
+
+
 def test_a_claim_is_one_processes_and_says_how_far_it_is(begun, monkeypatch):
-    opened, (unit, *_) = begun
-    monkeypatch.setattr(store, "PATIENCE", -1.0)  # every note is written
-    with store.claim(opened, unit) as move, store.claim(opened, unit) as other:
-        assert move is not None
+    opened, unit = begun, UNIT
+    monkeypatch.setattr(claims, "PATIENCE", -1.0)  # every note is written
+    with opened.claim(unit) as record, opened.claim(unit) as other:
+        assert record is not None
         assert other is None
         name = opened.path(unit).stem
-        assert store.running(opened.folder) == [(name, 0, unit.num_updates)]
+        assert claims.list_claims(opened.folder / "running") == [(name, 0, unit.num_updates)]
         for updates in (10, 200, 30):
-            move(updates)
-        assert store.running(opened.folder) == [(name, 30, unit.num_updates)]
-        assert store.status(opened.folder)["running"] == [(name, 30, unit.num_updates)]
-    assert store.running(opened.folder) == []
-    with store.claim(opened, unit) as again:
+            record(updates)
+        assert claims.list_claims(opened.folder / "running") == [(name, 30, unit.num_updates)]
+        assert store.status(opened.folder).running == [(name, 30, unit.num_updates)]
+    assert claims.list_claims(opened.folder / "running") == []
+    with opened.claim(unit) as again:
         assert again is not None
 
 
 def test_a_claim_on_a_file_that_was_removed_in_between_is_none(begun, monkeypatch):
     """Else two processes would have a unit: one by the old file, one by the new."""
-    opened, (unit, *_) = begun
-    lock = store.lock
+    opened, unit = begun, UNIT
+    lock = claims.lock
 
     def removed(file, **options):
         (opened.folder / "running" / opened.path(unit).stem).unlink()
         return lock(file, **options)
 
-    monkeypatch.setattr(store, "lock", removed)
-    with store.claim(opened, unit) as move:
-        assert move is None
+    monkeypatch.setattr(claims, "lock", removed)
+    with opened.claim(unit) as record:
+        assert record is None
 
 
 def test_what_a_living_process_writes_is_not_tidied_away(begun):
-    opened, (unit, *_) = begun
+    opened, unit = begun, UNIT
     part = opened.path(unit).with_name(f"{opened.path(unit).name}abc.part")
     part.write_bytes(b"half")
-    with store.claim(opened, unit):
+    with opened.claim(unit):
         store.begin(EXPERIMENT, opened.folder)
         assert part.exists()
-        assert len(store.running(opened.folder)) == 1
+        assert len(claims.list_claims(opened.folder / "running")) == 1
     store.begin(EXPERIMENT, opened.folder)
     assert not part.exists()
 
 
 def test_a_unit_whose_process_died_is_taken_over(begun, finished, computing):
     """The lock of a process ends with it, however that ends."""
-    opened, (unit, *_) = begun
+    opened, unit = begun, UNIT
     path = opened.folder / "running" / opened.path(unit).stem
     script = (
         "import fcntl, sys, time\n"
@@ -228,12 +235,12 @@ def test_a_unit_whose_process_died_is_taken_over(begun, finished, computing):
         assert process.stdout is not None
         assert process.stdout.readline() == "locked\n"
 
-        def progress(done: int, total: int) -> None:
+        def on_progress(done: int, total: int) -> None:
             if done == total - unit.num_updates:
-                assert store.status(opened.folder)["running"][0][0] == path.name
+                assert store.status(opened.folder).running[0][0] == path.name
                 process.kill()
 
-        found = store.run(EXPERIMENT, opened.folder, progress=progress)
+        found = run(EXPERIMENT, opened.folder, on_progress=on_progress)
     assert_identical(found, finished[1])
     assert computing[-1] == unit.title
 
@@ -245,11 +252,11 @@ def test_without_locks_a_store_works_for_one_process_and_says_so(
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", none)
-    told: list[str] = []
-    assert_identical(store.run(EXPERIMENT, tmp_path / "store", tell=told.append), finished[1])
-    assert len(told) == 1
-    assert "without locks" in told[0]
-    assert store.running(tmp_path / "store") == []
+    messages: list[str] = []
+    assert_identical(run(EXPERIMENT, tmp_path / "store", on_message=messages.append), finished[1])
+    assert len(messages) == 1
+    assert "without locks" in messages[0]
+    assert claims.list_claims(tmp_path / "store" / "running") == []
 
 
 # Files and disks
@@ -257,7 +264,7 @@ def test_without_locks_a_store_works_for_one_process_and_says_so(
 
 def copied(finished, tmp_path, computing) -> Path:
     """A whole store of its own."""
-    store.run(EXPERIMENT, tmp_path / "store")
+    run(EXPERIMENT, tmp_path / "store")
     computing.clear()
     return tmp_path / "store"
 
@@ -278,17 +285,17 @@ def empty(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [cut, flip, empty])
 def test_a_damaged_file_is_named_and_computed_again(tmp_path, finished, computing, parts, damage):
-    folder, told = copied(finished, tmp_path, computing), []
+    folder, messages = copied(finished, tmp_path, computing), []
     path = sorted((folder / "units").iterdir())[3]
     damage(path)
-    found = store.run(EXPERIMENT, folder, tell=told.append)
+    found = run(EXPERIMENT, folder, on_message=messages.append)
     assert_identical(found, finished[1])
-    assert len(computing) == len(told) == 1
-    assert str(path) in told[0]
-    assert "is computed again" in told[0]
+    assert len(computing) == len(messages) == 1
+    assert str(path) in messages[0]
+    assert "is computed again" in messages[0]
     assert path.with_suffix(".damaged").exists()
-    assert store.run(EXPERIMENT, folder, tell=told.append).equals(found)
-    assert len(told) == 1
+    assert run(EXPERIMENT, folder, on_message=messages.append).equals(found)
+    assert len(messages) == 1
 
 
 def test_a_disk_that_is_full_is_one_clear_error_and_the_store_continues(
@@ -306,14 +313,14 @@ def test_a_disk_that_is_full_is_one_clear_error_and_the_store_continues(
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         with pytest.raises(ValueError, match=r"cannot be written: No space left.*is kept$") as seen:
-            store.run(EXPERIMENT, folder)
+            run(EXPERIMENT, folder)
     assert "\n" not in str(seen.value)
     kept = shards(folder)
     assert 0 < len(kept) < NUM_UNITS
     assert list(folder.glob("*/*.part")) == list((folder / "running").iterdir()) == []
-    assert store.status(folder)["done"] > 0
+    assert store.status(folder).done > 0
     computing.clear()
-    assert_identical(store.run(EXPERIMENT, folder), finished[1])
+    assert_identical(run(EXPERIMENT, folder), finished[1])
     assert kept.items() <= shards(folder).items()
     assert len(computing) == NUM_UNITS - len(kept)
 
@@ -330,13 +337,13 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(Path, name, refuse)
             with pytest.raises(ValueError, match=r"^out: .* cannot be written: Read-only file"):
-                store.run(EXPERIMENT, tmp_path / "store")
-    opened = store.opened(tmp_path / "store")
+                run(EXPERIMENT, tmp_path / "store")
+    opened = store.open_store(tmp_path / "store")
     with monkeypatch.context() as patch:
         patch.setattr(os, "open", refuse)
         with (
             pytest.raises(ValueError, match=r"cannot be written: Read-only.*is kept"),
-            store.claim(opened, store.units(EXPERIMENT)[0]),
+            opened.claim(UNIT),
         ):
             pass
     assert sorted(tmp_path.rglob("*")) == before
@@ -355,7 +362,7 @@ def test_a_file_is_on_the_disk_before_its_name_and_its_folder_after(tmp_path, mo
 
     monkeypatch.setattr(os, "fsync", sync)
     monkeypatch.setattr(os, "replace", replace)
-    with _files.replacing(tmp_path / "a") as file:
+    with _files.atomic_write(tmp_path / "a") as file:
         file.write(b"b")
     assert steps == ["file", "name", "folder"]
 
@@ -364,31 +371,33 @@ def test_a_store_without_any_unit_says_so(tmp_path):
     store.begin(EXPERIMENT, tmp_path / "store")
     with pytest.raises(ValueError, match="has no finished unit yet"):
         store.load(tmp_path / "store")
-    assert store.status(tmp_path / "store")["done"] == 0
+    assert store.status(tmp_path / "store").done == 0
 
 
 # Set aside
 
 
 def test_what_is_set_aside_is_named_left_out_and_tried_again(tmp_path, computing, finished):
-    opened, asked = store.begin(EXPERIMENT, tmp_path / "store")
+    opened, odd = store.begin(EXPERIMENT, tmp_path / "store"), EXPERIMENT.units[2]
 
     def all_but_one(claims):
         for unit, _ in claims:
-            if unit.title == asked[2].title:
+            if unit.title == odd.title:
                 opened.set_aside(unit, "it is odd")
                 yield unit, None
             else:
-                yield unit, store.computed(unit)
+                yield unit, completion.compute(unit)
 
     calls: list[tuple[int, int]] = []
-    store.complete(opened, asked, all_but_one, lambda *call: calls.append(call))
-    assert calls[-1][1] - calls[-1][0] == asked[2].num_updates
-    assert store.status(opened.folder)["aside"] == [{"unit": asked[2].title, "reason": "it is odd"}]
-    partial = store.gathered(opened)
+    completion.complete_with(
+        opened, EXPERIMENT.units, all_but_one, lambda *call: calls.append(call)
+    )
+    assert calls[-1][1] - calls[-1][0] == odd.num_updates
+    assert store.status(opened.folder).aside == [{"unit": odd.title, "reason": "it is odd"}]
+    partial = store.load_dataset(opened)
     assert partial.attrs["interrupted"] == 1
-    assert int(partial["emphasis_error"].isnull().any("time").sum()) == asked[2].num_cells
+    assert int(partial["emphasis_error"].isnull().any("time").sum()) == odd.num_cells
     computing.clear()
-    assert_identical(store.run(EXPERIMENT, opened.folder), finished[1])
-    assert computing == [asked[2].title]
-    assert store.status(opened.folder)["aside"] == []
+    assert_identical(run(EXPERIMENT, opened.folder), finished[1])
+    assert computing == [odd.title]
+    assert store.status(opened.folder).aside == []

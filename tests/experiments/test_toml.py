@@ -1,10 +1,13 @@
 """Experiments in TOML: what is written is what runs, and every slip has a line."""
 
+import copy
+import dataclasses
+
 import numpy as np
 import pytest
 
-from emphatic import experiment_file, learners, problems
-from emphatic.experiment import run, units
+from emphatic import learners, problems
+from emphatic.experiments import run, Selection, toml
 from emphatic.problems import digest, save
 
 TEXT = """\
@@ -40,7 +43,7 @@ def without(*lines: str) -> str:
 
 
 def test_a_file_says_all_that_an_experiment_is():
-    found = experiment_file.parse(TEXT)
+    found = toml.parse(TEXT)
     assert (found.name, found.num_steps, found.num_runs, found.seed) == ("critics", 2000, 6, 0)
     assert (found.measures, found.record_every, found.dtype) == (("rmsve",), 1000, "float32")
     labels = ("baird features=one-hot", "baird features=aliased", "boyan", "walk")
@@ -55,12 +58,12 @@ def test_a_file_says_all_that_an_experiment_is():
     assert built == [digest(each) for each in expected]
     assert found.grid == {"step_size": [2.0**-6, 2.0**-5, 2.0**-4]}
     assert found.definitions == {"gtd2": "gtd2(step_size)", "etd": "etd(followon(), 2^-9)"}
-    assert found.about["selection"] == {"measure": "rmsve", "by": "final", "runs": 2}
-    assert (found.about["text"], found.about["runs"]) == (TEXT, 4)
+    assert found.selection == Selection("rmsve", "final", 2)
+    assert (found.metadata["text"], found.metadata["runs"]) == (TEXT, 4)
 
 
 def test_what_is_written_is_what_runs():
-    found = run(experiment_file.parse(TEXT)).sel(problem="walk", learner="gtd2")
+    found = run(toml.parse(TEXT)).sel(problem="walk", learner="gtd2")
     from emphatic import engine
 
     direct = engine.run(
@@ -76,19 +79,39 @@ def test_what_is_written_is_what_runs():
     )
 
 
+def test_every_problem_is_built_once_and_sent_with_its_units_alone(monkeypatch):
+    """Checking the file, planning it with other runs, and running it share what was built."""
+    built = []
+
+    def garnet(seed: int):
+        built.append(seed)
+        return problems.garnet(200, 2, 2, seed=seed)
+
+    monkeypatch.setattr(toml, "builder", lambda name: garnet)
+    text = without("[problems", "features", "solid", "name").replace(
+        "[learners]", '[problem]\nname = "garnet"\nseed = [1, 2, 3]\n[learners]'
+    )
+    whole = toml.parse(text)
+    units = dataclasses.replace(whole, num_runs=12, num_steps=10).units
+    assert len(units) == 3 * 2 * 2
+    assert built == [1, 2, 3]
+    assert whole.units is whole.units
+    sent = copy.copy(whole.units[0].experiment)  # as pickle does it
+    assert "units" not in vars(sent)
+    assert copy.copy(sent.build)(seed=1) is not whole.build(seed=1)
+
+
 def test_lists_of_a_single_problem_are_axes_of_their_own():
     text = without("[problems", "features", "solid", 'name = "random').replace(
         "[learners]",
         '[problem]\nname = "baird"\nfeatures = ["original"]\nsolid = [0.1, 0.3]\n[learners]',
     )
-    found = experiment_file.parse(text)
+    found = toml.parse(text)
     assert found.cases == {"features": ("original",), "solid": (0.1, 0.3)}
     assert digest(found.build(features="original", solid=0.3)) == digest(
         problems.baird("original", 0.3)
     )
-    plain = experiment_file.parse(
-        text.replace("[0.1, 0.3]", "0.3").replace('["original"]', '"original"')
-    )
+    plain = toml.parse(text.replace("[0.1, 0.3]", "0.3").replace('["original"]', '"original"'))
     assert plain.cases == {"problem": ("baird",)}
     assert digest(plain.build(problem="baird")) == digest(problems.baird("original", 0.3))
 
@@ -109,7 +132,7 @@ def test_problems_and_targets_may_be_files_beside_it(tmp_path):
         .replace('features = "dep', "#")
     )
     (tmp_path / "mine.toml").write_text('target = ["own", "uniform", "even.npy"]\n' + text)
-    found = experiment_file.read(tmp_path / "mine.toml")
+    found = toml.read(tmp_path / "mine.toml")
     assert found.targets is not None
     boyan, mine = (found.build(problem=name) for name in ("boyan", "mine"))
     assert digest(boyan) == digest(mine)
@@ -140,8 +163,8 @@ def test_agents_are_measured_by_what_their_paths_mean():
     from emphatic import oracle
     from emphatic.agents import tabular
 
-    asked = experiment_file.parse(AGENTS)
-    found = run(asked).squeeze()
+    experiment = toml.parse(AGENTS)
+    found = run(experiment).squeeze()
     problem, theta = problems.counterexample(), found["theta"].values
     policy = tabular(problem)
     for place in np.ndindex(theta.shape[:2]):
@@ -154,7 +177,7 @@ def test_agents_are_measured_by_what_their_paths_mean():
             found["bias_norm"].values[(*place, -1)], np.linalg.norm(bias), rtol=1e-4
         )
     plain = AGENTS.replace("gq2(0.1, ridge)", "gq2(0.2, ridge)")
-    assert units(asked)[0].address != units(experiment_file.parse(plain))[0].address
+    assert experiment.units[0].address != toml.parse(plain).units[0].address
 
 
 @pytest.mark.parametrize(
@@ -198,11 +221,11 @@ def test_agents_are_measured_by_what_their_paths_mean():
 def test_every_slip_is_named_with_its_line(before, after, message):
     assert before in TEXT
     with pytest.raises(ValueError, match=message):
-        units(experiment_file.parse(TEXT.replace(before, after, 1), "critics.toml"))
+        _ = toml.parse(TEXT.replace(before, after, 1), "critics.toml").units
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"^file: .*none.toml cannot be read"):
-        experiment_file.read(tmp_path / "none.toml")
+        toml.read(tmp_path / "none.toml")
     (tmp_path / "named.toml").write_text(TEXT.replace('name = "critics"\n', ""))
-    assert experiment_file.read(tmp_path / "named.toml").name == "named"
+    assert toml.read(tmp_path / "named.toml").name == "named"

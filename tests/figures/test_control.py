@@ -13,16 +13,20 @@ import pytest
 import xarray
 from PIL import Image
 
-from emphatic import _show_runs, cli
-from emphatic.deep import gym, policy, replay, task
-from emphatic.deep.agent import Agent
-from emphatic.deep.environment import Environment
-from emphatic.deep.networks import Gaussian, Softmax, TruncatedGaussian
-from emphatic.deep.reacher import fingertip, LINK, TIP
-from emphatic.deep.training import Training
-from emphatic.figures import control
-from emphatic.figures.film import film, joints
-from emphatic.figures.reproduce import reproduce
+from emphatic import cli
+from emphatic.cli import progress
+from emphatic.deep import agents, evaluation, replay, task, trained_policies, training
+from emphatic.deep.agents.agent import Agent
+from emphatic.deep.environments import gymnasium as gym
+from emphatic.deep.environments.environment import Environment
+from emphatic.deep.environments.reacher import fingertip, LINK, TIP
+from emphatic.deep.loop import Training
+from emphatic.deep.policies import Gaussian, Softmax, TruncatedGaussian
+from emphatic.figures import reproduce
+from emphatic.figures.control.figure import draw
+from emphatic.figures.control.film import joints, write_film
+from emphatic.figures.control.summary import resting_objective, summarise, table
+from emphatic.figures.control.training import training_parts, VARIANTS, VARIED
 
 ROW = ["algorithm", "variant", "runs", "J_10000", "J_10000_std", "J_20000", "J_20000_std"]
 ROW += ["J_50000", "J_50000_std", "auc", "auc_std", "steps_to_-6", "diverged_runs"]
@@ -37,19 +41,19 @@ def asked(monkeypatch):
     """What parts would train, without training it."""
     found = []
 
-    def learn(where, agent, experience, seeds, steps, **options):
+    def train_on_task(where, agent, experience, seeds, steps, **options):
         found.append(
             SimpleNamespace(task=where, agent=agent.definition, seeds=list(seeds), steps=steps)
         )
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(task, "learn", learn)
+    monkeypatch.setattr(training, "train_on_task", train_on_task)
 
     def ask(folder, *arguments, **options):
-        parts = control.parts(*arguments, **options)
+        parts = training_parts(*arguments, **options)
         for part in parts:
             with pytest.raises(KeyboardInterrupt):
-                part.make(folder, lambda *_: None)
+                part.run(folder, lambda *_: None)
         return [part.name for part in parts], [part.num_updates for part in parts], found
 
     return ask
@@ -119,9 +123,9 @@ def made_up(curves, environment="reacher"):
         J = np.broadcast_to(np.asarray(J, float), (len(J), len(STEPS)))
         bad = ~np.isfinite(J)
         first = np.where(bad.any(1), STEPS[bad.argmax(1)], -1)
-        training = Training(tuple(range(len(J))), STEPS, {"J": J}, None, first)
+        recorded = Training(tuple(range(len(J))), STEPS, {"J": J}, None, first)
         named = {"variant": variant, "environment": environment}
-        datasets.append(task.labelled(training, algorithm, **named))
+        datasets.append(training.to_dataset(recorded, algorithm, **named))
     return datasets
 
 
@@ -141,7 +145,7 @@ GOOD = {
 
 
 def verdicts(curves, environment="reacher"):
-    claims = control.summarise(made_up(curves, environment))["claims"]
+    claims = summarise(made_up(curves, environment))["claims"]
     return [claim["holds"] for claim in claims]
 
 
@@ -166,7 +170,7 @@ def test_every_claim_can_fail(change, expected):
 
 def test_faster_needs_the_area_and_the_steps():
     late = np.where(STEPS < 15_000, -6.5, -3.5) + np.zeros((RUNS, 1))  # a large area, but later
-    claims = control.summarise(made_up({"cof-pac": late, "ace": rising(14_000)}))["claims"]
+    claims = summarise(made_up({"cof-pac": late, "ace": rising(14_000)}))["claims"]
     area, steps = claims[0]["evidence"]["cases"]
     assert not claims[0]["holds"]
     assert (area["measure"], area["holds"]) == ("area under the curve", True)
@@ -177,7 +181,7 @@ def test_faster_needs_the_area_and_the_steps():
 
 
 def test_only_runs_of_the_same_seed_are_pairs():
-    claims = control.summarise(made_up({"cof-pac": rising(9000), "td3": rising(9000, runs=3)}))
+    claims = summarise(made_up({"cof-pac": rising(9000), "td3": rising(9000, runs=3)}))
     (case,) = claims["claims"][0]["evidence"]["cases"]
     assert case["runs"] == 3
 
@@ -194,13 +198,13 @@ def test_claims_need_their_algorithms_and_their_task():
     assert verdicts({"ace": GOOD["ace"], "td3": GOOD["td3"]}) == []
     both = {name: GOOD[name] for name in ("cof-pac", "ace")}
     assert len(verdicts(both)) == 2
-    claims = control.summarise(made_up(both, "Pendulum-v1"))["claims"]
+    claims = summarise(made_up(both, "Pendulum-v1"))["claims"]
     assert len(claims) == 1
     assert [case["measure"] for case in claims[0]["evidence"]["cases"]] == ["area under the curve"]
 
 
 def test_rows_have_what_the_curves_have():
-    rows = control.summarise(made_up(GOOD | {("ace", "authors"): rising(30_000)}))["rows"]
+    rows = summarise(made_up(GOOD | {("ace", "authors"): rising(30_000)}))["rows"]
     assert all(list(row) == ROW for row in rows)
     names = [(row["algorithm"], row["variant"], row["runs"]) for row in rows]
     ours = [(name, "ours", len(J)) for name, J in GOOD.items()]
@@ -212,7 +216,7 @@ def test_rows_have_what_the_curves_have():
         assert row[f"J_{time}_std"] == pytest.approx(at.std(ddof=1))
     assert row["auc"] == pytest.approx(J.mean())
     assert row["steps_to_-6"] == np.median(STEPS[(J > -6).argmax(1)]) == 9000
-    columns, lines = control.table(rows)
+    columns, lines = table(rows)
     assert all(len(line) == len(columns) for line in lines)
     assert lines[0][:3] == ["cof-pac", "ours", str(RUNS)]
     assert lines[0][-2:] == ["9000", f"0 of {RUNS}"]
@@ -220,25 +224,25 @@ def test_rows_have_what_the_curves_have():
 
 def test_what_most_runs_never_reach_is_null():
     J = np.where(np.arange(RUNS)[:, None] < 6, -7.0, -5.0)
-    (row,) = control.summarise(made_up({"ace": J}))["rows"]
+    (row,) = summarise(made_up({"ace": J}))["rows"]
     assert row["steps_to_-6"] is None
-    assert control.table([row])[1][0][-2] == "never"
-    (row,) = control.summarise(made_up({"ace": J[3:]}))["rows"]
+    assert table([row])[1][0][-2] == "never"
+    (row,) = summarise(made_up({"ace": J[3:]}))["rows"]
     assert row["steps_to_-6"] == 0
 
 
 def test_short_runs_have_no_numbers_for_later(monkeypatch):
-    monkeypatch.setattr("tests.test_control.STEPS", STEPS[:12])
-    (row,) = control.summarise(made_up({"ace": rising(10_000)}))["rows"]
+    monkeypatch.setattr("tests.figures.test_control.STEPS", STEPS[:12])
+    (row,) = summarise(made_up({"ace": rising(10_000)}))["rows"]
     assert np.isfinite(row["J_10000"])
     assert np.isnan([row["J_20000"], row["J_50000_std"]]).all()
-    assert control.table([row])[1][0][4:6] == ["-", "-"]
+    assert table([row])[1][0][4:6] == ["-", "-"]
 
 
 def test_a_run_that_diverged_is_minus_infinity_and_never_left_out():
     bad = rising(10_000, end=-3.5)
     bad[2, 30:] = np.nan
-    summary = control.summarise(made_up(GOOD | {"cof-pac": bad}))
+    summary = summarise(made_up(GOOD | {"cof-pac": bad}))
     row = summary["rows"][0]
     assert (row["diverged_runs"], row["runs"]) == (1, RUNS)
     assert row["J_20000"] > -5 > row["J_50000"] == row["auc"] == -np.inf
@@ -250,7 +254,7 @@ def test_a_run_that_diverged_is_minus_infinity_and_never_left_out():
 
 
 def test_a_still_arm_is_worth_more_than_what_counts_as_solved():
-    assert control.still() == pytest.approx(-3.98, abs=0.05)
+    assert resting_objective() == pytest.approx(-3.98, abs=0.05)
 
 
 # What is drawn
@@ -258,9 +262,9 @@ def test_a_still_arm_is_worth_more_than_what_counts_as_solved():
 
 @pytest.mark.parametrize("authors", [False, True])
 def test_the_drawing_has_the_papers_axes(authors):
-    variants = {(name, each): rising(9000) for name in control.VARIED for each in control.VARIANTS}
+    variants = {(name, each): rising(9000) for name in VARIED for each in VARIANTS}
     datasets = made_up(GOOD | (variants if authors else {}))
-    figure = control.plot(datasets, authors)
+    figure = draw(datasets, authors)
     panels = figure.axes
     assert len(panels) == (6 if authors else 4)
     for panel in (*panels[:2], *panels[4:]):
@@ -270,12 +274,12 @@ def test_the_drawing_has_the_papers_axes(authors):
     assert labels[0][:3] == ["ACE, 10 runs", "TD3, 8 runs", "COF-PAC, 10 runs"]
     assert labels[1][:2] == ["Off-PAC, 10 runs", "COF-PAC, 10 runs"]
     if authors:
-        assert labels[4][:4] == labels[5][:4] == ["ours", *control.VARIANTS]
+        assert labels[4][:4] == labels[5][:4] == ["ours", *VARIANTS]
 
 
 def test_a_spread_larger_than_the_axis_is_said_and_not_drawn():
     wild = GOOD["off-pac"] - 100.0 * (np.arange(RUNS)[:, None] == 3)
-    panel = control.plot(made_up(GOOD | {"geoff-pac": wild})).axes[1]
+    panel = draw(made_up(GOOD | {"geoff-pac": wild})).axes[1]
     words = panel.get_legend_handles_labels()[1]
     assert words[0] == "Geoff-PAC, 10 runs (spread beyond the axis)"
     assert len(panel.collections) == 2  # the bands of Off-PAC and COF-PAC
@@ -286,13 +290,13 @@ def test_a_spread_larger_than_the_axis_is_said_and_not_drawn():
 
 def test_other_tasks_have_their_own_axes():
     datasets = made_up({"cof-pac": 100 * rising(9000)}, "Pendulum-v1")
-    bottom, _ = control.plot(datasets).axes[0].get_ylim()
+    bottom, _ = draw(datasets).axes[0].get_ylim()
     assert bottom < -1900
 
 
 def test_the_film_shows_the_arm_where_it_is(tmp_path):
     q = np.linspace([0.1, -0.2], [2.0, 1.0], 12)
-    film(tmp_path, q, np.tile([0.1, 0.05], (12, 1)), (LINK, TIP), "an arm")
+    write_film(tmp_path, q, np.tile([0.1, 0.05], (12, 1)), (LINK, TIP), "an arm")
     with Image.open(tmp_path / "film.gif") as image:
         assert getattr(image, "n_frames", 0) == 12
     assert (tmp_path / "film.png").read_bytes().startswith(b"\x89PNG")
@@ -305,36 +309,36 @@ def test_the_film_shows_the_arm_where_it_is(tmp_path):
 
 
 def test_tasks_know_their_actions():
-    ours = task.task("reacher")
+    ours = task.make_task("reacher")
     assert isinstance(ours.environment, Environment)
     assert (ours.horizon, ours.num_actions) == (50, None)
-    assert isinstance(task.policy(ours), Gaussian)
-    assert isinstance(task.policy(ours, "truncated"), TruncatedGaussian)
-    pole = task.task("CartPole-v1")
+    assert isinstance(task.make_policy(ours), Gaussian)
+    assert isinstance(task.make_policy(ours, "truncated"), TruncatedGaussian)
+    pole = task.make_task("CartPole-v1")
     assert (pole.horizon, pole.num_actions, pole.environment) == (500, 2, None)
-    assert isinstance(task.policy(pole), Softmax)
-    assert task.task("CartPole-v1", max_steps=7).horizon == 7
+    assert isinstance(task.make_policy(pole), Softmax)
+    assert task.make_task("CartPole-v1", max_steps=7).horizon == 7
 
 
 def test_reacher_needs_no_gymnasium_and_other_tasks_say_what_to_install(monkeypatch):
     recorded = gym.record("Pendulum-v1", 10)
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     monkeypatch.setitem(sys.modules, "mujoco", None)
-    assert len(control.parts(30, 0, None, True)) == 11
+    assert len(training_parts(30, 0, None, True)) == 11
     for given in (None, recorded):
         with pytest.raises(ValueError, match=r"Gymnasium is not installed; run pip install .*gym"):
-            task.task("Pendulum-v1", experience=given)
+            task.make_task("Pendulum-v1", experience=given)
     with pytest.raises(ValueError, match="it is of 'Pendulum-v1', not of 'reacher'"):
-        task.task("reacher", experience=recorded)
+        task.make_task("reacher", experience=recorded)
 
 
 def test_recordings_are_made_once_and_reused(tmp_path, monkeypatch):
     def experienced(seeds, num_steps):
-        found = task.experienced(where, seeds, num_steps, tmp_path)
+        found = task.load_or_record(where, seeds, num_steps, tmp_path)
         assert isinstance(found, list)
         return found
 
-    where = task.task("Pendulum-v1")
+    where = task.make_task("Pendulum-v1")
     first, again = experienced([0, 5], 40), experienced([5], 40)
     np.testing.assert_array_equal(first[1].steps.action, again[0].steps.action)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
@@ -364,7 +368,7 @@ def counting(length: int, horizon: int) -> Environment:
 @pytest.mark.parametrize(("length", "counted"), [(3, 3), (9, 5)])
 def test_returns_discount_from_the_first_step_to_the_end(length, counted):
     ours = task.Task("c", 5, environment=counting(length, 5))
-    found = task.returns(ours, lambda theta, *_: theta, jnp.array([0.5]), 4, discount=0.9)
+    found = evaluation.play(ours, lambda theta, *_: theta, jnp.array([0.5]), 4, discount=0.9)
     rewards = 1.5 + np.arange(counted)
     np.testing.assert_allclose(found.undiscounted, rewards.sum())
     np.testing.assert_allclose(found.discounted, rewards @ 0.9 ** np.arange(counted))
@@ -372,11 +376,11 @@ def test_returns_discount_from_the_first_step_to_the_end(length, counted):
 
 
 def test_a_run_that_diverged_is_not_played():
-    where = task.task("Pendulum-v1", max_steps=5)
-    agent = task.agent("td3", task.policy(where), hidden=(4,))
+    where = task.make_task("Pendulum-v1", max_steps=5)
+    agent = agents.make_agent("td3", task.make_policy(where), hidden=(4,))
     layers = (np.ones((2, 3, 4)), np.zeros((2, 4))), (np.ones((2, 4, 1)), np.zeros((2, 1)))
     layers[0][0][1, 0, 0] = np.nan
-    found = task._judged(where, agent, (0, 1), layers, 0, 0.99)
+    found = training._evaluate_runs(where, agent, (0, 1), layers, 0)
     assert np.isfinite(found["J"]).tolist() == np.isfinite(found["return"]).tolist()
     assert np.isfinite(found["J"]).tolist() == [True, False]
 
@@ -389,23 +393,25 @@ def learned():
     keys = jax.random.split(jax.random.key(0), 2)
     init = Gaussian([-2.0], [2.0]).init
     theta = jax.jit(jax.vmap(lambda key: init(key, 3, jnp.float32)))(keys)
-    return policy.Learned("ace", "Pendulum-v1", "gaussian", theta, (3, 4), 1000, 0.9, 5)
+    return trained_policies.TrainedPolicies(
+        "ace", "Pendulum-v1", "gaussian", theta, (3, 4), 1000, 0.9, 5
+    )
 
 
 def test_a_policy_acts_as_it_did_before_it_was_saved(learned, tmp_path):
     path = tmp_path / "policy.safetensors"
-    policy.save(learned, path)
+    trained_policies.save_policies(learned, path)
     for place in (path, tmp_path):
-        read = policy.load(place)
+        read = trained_policies.load_policies(place)
         assert jax.tree.structure(read.theta) == jax.tree.structure(learned.theta)
         for ours, theirs in zip(*map(jax.tree.leaves, (learned.theta, read.theta)), strict=True):
             np.testing.assert_array_equal(ours, theirs)
         assert dataclasses.replace(read, theta=None).__dict__ == {**vars(learned), "theta": None}
-    found = policy.played(policy.load(path), 3)
-    where, act = policy.player(learned)
+    found = trained_policies.evaluate(trained_policies.load_policies(path), 3)
+    where, act = trained_policies.restore(learned)
     for run, entry in enumerate(found["runs"]):
         theta = jax.tree.map(lambda leaf, run=run: leaf[run], learned.theta)
-        exact = task.returns(where, act, theta, 3, discount=0.9)
+        exact = evaluation.play(where, act, theta, 3, discount=0.9)
         assert entry["seed"] == learned.seeds[run]
         assert entry["discounted"]["mean"] == pytest.approx(exact.discounted.mean())
         assert entry["undiscounted"]["std"] == pytest.approx(exact.undiscounted.std(ddof=1))
@@ -413,20 +419,20 @@ def test_a_policy_acts_as_it_did_before_it_was_saved(learned, tmp_path):
 
 def test_what_is_no_policy_is_refused(learned, tmp_path):
     path = tmp_path / "policy.safetensors"
-    policy.save(learned, path)
+    trained_policies.save_policies(learned, path)
     whole = path.read_bytes()
     for content in (whole[:-8], whole[:40], b"", whole.replace(b"policy 1", b"policy 2")):
         path.write_bytes(content)
         with pytest.raises(ValueError, match="cannot be read as a policy"):
-            policy.load(path)
+            trained_policies.load_policies(path)
     with pytest.raises(ValueError, match="does not exist"):
-        policy.load(tmp_path / "nowhere")
-    policy.save(dataclasses.replace(learned, seeds=(1, 2, 3)), path)
+        trained_policies.load_policies(tmp_path / "nowhere")
+    trained_policies.save_policies(dataclasses.replace(learned, seeds=(1, 2, 3)), path)
     with pytest.raises(ValueError, match="it does not have 3 runs"):
-        policy.load(path)
-    policy.save(dataclasses.replace(learned, algorithm="acer"), path)
+        trained_policies.load_policies(path)
+    trained_policies.save_policies(dataclasses.replace(learned, algorithm="acer"), path)
     with pytest.raises(ValueError, match="unknown name 'acer'; did you mean 'ace'"):
-        policy.played(policy.load(path))
+        trained_policies.evaluate(trained_policies.load_policies(path))
 
 
 # In small
@@ -450,7 +456,7 @@ def wandering(name, policy, **settings):
         return Wandering(params, replay.add(state.replay, batch, time)), seen
 
     def act(theta, observation, key):
-        return policy.sample(policy.at(theta, observation), key)
+        return policy.sample(policy.distribution(theta, observation), key)
 
     definition = {"algorithm": name, "discount": 0.99, **settings}
     return Agent(init, update, lambda state: state.params["policy"], act, definition)
@@ -467,7 +473,7 @@ class Wandering:
 def resumed(tmp_path_factory):
     """The figure on another task, interrupted in its second algorithm and asked for again."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(task, "agent", wandering)
+        patch.setattr(agents, "make_agent", wandering)
         patch.setattr(task, "_limit", lambda name: 5)
         yield _resumed(tmp_path_factory.mktemp("control"))
 
@@ -481,11 +487,11 @@ def _resumed(out):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        reproduce("control", out, progress=stop, **options)
+        reproduce("control", out, on_progress=stop, **options)
     folder = out / "control"
     before = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     moved: list[int] = []
-    summary = reproduce("control", out, progress=lambda done, _: moved.append(done), **options)
+    summary = reproduce("control", out, on_progress=lambda done, _: moved.append(done), **options)
     return folder, before, moved, summary
 
 
@@ -531,9 +537,9 @@ def test_data_have_every_measure_at_every_evaluation(resumed):
 
 @pytest.mark.slow
 def test_the_policies_of_the_figure_can_be_played(resumed):
-    learned = policy.load(resumed[0] / "policies" / "ace.safetensors")
+    learned = trained_policies.load_policies(resumed[0] / "policies" / "ace.safetensors")
     assert (learned.algorithm, learned.seeds, learned.num_steps) == ("ace", (0, 1), 2000)
-    played = policy.played(dataclasses.replace(learned, max_steps=4), 2)
+    played = trained_policies.evaluate(dataclasses.replace(learned, max_steps=4), 2)
     assert [run["length"]["mean"] for run in played["runs"]] == [4, 4]
 
 
@@ -541,7 +547,7 @@ def test_the_policies_of_the_figure_can_be_played(resumed):
 def test_training_goes_on_after_an_interruption_but_not_as_another_one(
     capsys, monkeypatch, tmp_path
 ):
-    monkeypatch.setattr(policy, "agent", wandering)
+    monkeypatch.setattr(training, "make_agent", wandering)
     monkeypatch.setenv("XLA_FLAGS", "")
     out = tmp_path / "out"
     arguments = ["train", "--env", "Pendulum-v1", "--max-steps", "5", "--steps", "2000"]
@@ -552,7 +558,7 @@ def test_training_goes_on_after_an_interruption_but_not_as_another_one(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(_show_runs, "show_values", stop)
+        patch.setattr(progress, "show_evaluation", stop)
         assert cli.main(arguments) == 130
     assert sorted(path.name for path in out.iterdir()) == ["checkpoint.safetensors", "experience"]
     kept = (out / "checkpoint.safetensors").read_bytes()

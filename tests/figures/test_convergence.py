@@ -10,18 +10,25 @@ import numpy as np
 import pytest
 import xarray
 
-from emphatic import experiment, oracle, Sample, schedules
-from emphatic.agents import paths
-from emphatic.agents.exact import follow, track
-from emphatic.figures import convergence, convergence_plot
-from emphatic.figures.agents import BAIRD, CONTINUING, EPISODIC, GARNETS, LONGER, WARNINGS
-from emphatic.figures.reproduce import reproduce
+from emphatic import oracle, Sample, schedules
+from emphatic.experiments import run, TRACKED
+from emphatic.figures import reproduce
+from emphatic.figures.convergence import figure, levels, summary as convergence
+from emphatic.figures.convergence.agents import (
+    BAIRD,
+    CONTINUING,
+    EPISODIC,
+    GARNETS,
+    LONGER,
+    WARNINGS,
+)
+from emphatic.oracle import follow, track
 
 ROW = ["problem", "features", "algorithm", "ridge", "steps", "runs", "objective_mean"]
 ROW += ["objective_std", "objective_min", "gradient_norm", "bias_norm"]
 ROW += ["smallest_difference_last_tenth", "diverged_runs"]
 RUNS, RECORDS = 12, 10
-ANY = Sample(0, 0, 0, 0.0, 0.9, 0, 0)
+ANY = Sample(*map(np.asarray, (0, 0, 0, 0.0, 0.9, 0, 0)))
 FEW = (EPISODIC, CONTINUING, GARNETS[0], GARNETS[10])
 
 
@@ -89,7 +96,7 @@ def test_the_warnings_change_one_thing_each():
 
 def test_the_clock_is_the_sum_of_the_actors_step_sizes():
     beta = [0.02 * (1.0 + t / 1e4) ** -0.9 for t in range(5)]
-    np.testing.assert_allclose(EPISODIC.clock([0, 1, 5]), [0.0, beta[0], sum(beta)])
+    np.testing.assert_allclose(EPISODIC.clock(np.array([0, 1, 5])), [0.0, beta[0], sum(beta)])
 
 
 def test_every_experiment_has_a_name_of_its_own():
@@ -108,7 +115,7 @@ def short():
     each = dataclasses.replace(setting.experiment("short"), num_steps=800, num_runs=2)
     kept = dataclasses.replace(each, derive=None, dtype="float64")
     meant = dataclasses.replace(each, dtype="float64")
-    return setting, problem, experiment.run(kept).squeeze(), experiment.run(meant).squeeze()
+    return setting, problem, run(kept).squeeze(), run(meant).squeeze()
 
 
 def test_what_is_derived_is_what_the_weights_mean(short):
@@ -155,18 +162,18 @@ def test_agents_start_at_theta_and_their_critics_at_0(short):
 
 
 def test_levels_are_where_fields_lead():
-    found = convergence.levels(EPISODIC, 1e-3)
+    found = levels.levels(EPISODIC, 1e-3)
     expected = {"exact-gradient": 1.25, "cof-pac": 1.25, "off-pac": 0.875}
     assert found == pytest.approx(expected, abs=1e-4)
-    found = convergence.levels(CONTINUING, 1e-3)
+    found = levels.levels(CONTINUING, 1e-3)
     expected = {"exact-gradient": 9.25, "cof-pac": 9.25, "off-pac": 4.875}
     assert found == pytest.approx(expected, abs=1e-3)
 
 
 def test_ascent_follows_the_gradient_on_the_clock_of_the_actor():
-    path = convergence.ascent(EPISODIC, 1e-3, 1000, 4)
+    path = levels.ascent(EPISODIC, 1e-3, 1000, 4)
     assert path["time"].tolist() == [0, 250, 500, 750, 1000]
-    problem, clock = EPISODIC.build(), EPISODIC.clock([1000])
+    problem, clock = EPISODIC.build(), EPISODIC.clock(np.array([1000]))
     theta = follow(problem, EPISODIC.policy, EPISODIC.start, "exact-gradient", clock)[0]
     objective = oracle.objective(problem, oracle.probabilities(EPISODIC.policy, theta))
     assert path["objective"][-1] == pytest.approx(objective, rel=1e-6)
@@ -178,7 +185,7 @@ def test_ascent_follows_the_gradient_on_the_clock_of_the_actor():
 def test_conditioning_is_the_bias_and_the_slowest_mode_of_the_slower_critic():
     for setting, ridge in ((CONTINUING, 1e-2), (BAIRD[0], 1e-3)):
         problem, policy, theta = setting.build(), setting.policy, setting.start
-        found = convergence.conditioning(setting, ridge)
+        found = levels.conditioning(setting, ridge)
         if setting is CONTINUING:
             bias = np.linalg.norm(oracle.bias(problem, policy, theta, ridge))
             gradient = np.linalg.norm(oracle.policy_gradient(problem, policy, theta))
@@ -193,16 +200,16 @@ def test_conditioning_is_the_bias_and_the_slowest_mode_of_the_slower_critic():
 
 
 def test_the_theorem_covers_what_has_a_constant_discount_and_independent_features():
-    assert convergence.covered_by_theorem_3(CONTINUING, 1e-3) == (True, [])
-    assert convergence.covered_by_theorem_3(GARNETS[0], 1e-4) == (True, [])
+    assert levels.covered_by_theorem_3(CONTINUING, 1e-3) == (True, [])
+    assert levels.covered_by_theorem_3(GARNETS[0], 1e-4) == (True, [])
     for setting, missing in (
         (EPISODIC, ["the discount is a constant gamma < 1"]),
         (BAIRD[0], ["C is nonsingular", "C~ is nonsingular"]),
     ):
-        assert convergence.covered_by_theorem_3(setting, 1e-3) == (False, missing)
+        assert levels.covered_by_theorem_3(setting, 1e-3) == (False, missing)
     equal = dataclasses.replace(CONTINUING, actor=schedules.polynomial(1e-3, 0.6, 1e4))
     with pytest.warns(UserWarning, match="decays no faster"):
-        covered, missing = convergence.covered_by_theorem_3(equal, 1e-3)
+        covered, missing = levels.covered_by_theorem_3(equal, 1e-3)
     assert not covered
     assert any("slower" in each for each in missing)
 
@@ -218,7 +225,6 @@ def few(monkeypatch):
     run |= {f"warning-{number}": each for number, each in enumerate(WARNINGS.values())}
     monkeypatch.setattr(convergence, "SETTINGS", FEW)
     monkeypatch.setattr(convergence, "GARNETS", (tabular, aliased))
-    monkeypatch.setattr(convergence, "NUM_GARNETS", 1)
     monkeypatch.setattr(convergence, "_RUN", run)
 
 
@@ -236,7 +242,7 @@ def made_up(curve):
             "time": 100 * np.arange(1, RECORDS + 1),
         }
         shape = tuple(len(values) for values in coordinates.values())
-        found = {name: np.zeros(shape) for name in paths.TRACKED[:3]}
+        found = {name: np.zeros(shape) for name in TRACKED[:3]}
         for row, algorithm in enumerate(setting.algorithms):
             for column, ridge in enumerate(setting.ridges):
                 for name, values in curve(setting, algorithm, ridge).items():
@@ -292,7 +298,7 @@ def test_rows_have_what_the_curves_have(few):
     assert row["bias_norm"] == pytest.approx(0.1)
     assert row["smallest_difference_last_tenth"] == pytest.approx(0.0)
     exact = next(row for row in rows if row["algorithm"] == "exact-gradient")
-    path = convergence.ascent(EPISODIC, 1e-3, 1000, RECORDS)
+    path = levels.ascent(EPISODIC, 1e-3, 1000, RECORDS)
     assert exact["objective_mean"] == path["objective"][-1]
     assert (exact["runs"], exact["objective_std"], exact["steps"]) == (1, 0.0, 1000)
 
@@ -353,7 +359,7 @@ def test_cof_pac_must_be_above_in_every_run_on_the_counterexample(few):
 def test_on_garnets_above_means_by_a_hundredth_of_the_gain(few):
     setting = GARNETS[0]
     start = oracle.objective(setting.build(), np.full((8, 2), 0.5))
-    gain = convergence.levels(setting, 1e-4)["exact-gradient"] - start
+    gain = levels.levels(setting, 1e-4)["exact-gradient"] - start
 
     def curve(setting, algorithm, ridge, part):
         by = {"ours": 7.0 + part * gain} if setting in GARNETS else {}
@@ -401,7 +407,7 @@ def test_reproduce_writes_and_prints_the_figure(reproduced):
     problems_seen = {row["problem"] for row in summary["rows"]}
     garnets = {f"garnet-{number}" for number in range(10)}
     assert problems_seen == {"counterexample", "counterexample-continuing", "baird"} | garnets
-    assert {row["algorithm"] for row in summary["rows"]} == set(convergence_plot.COLORS)
+    assert {row["algorithm"] for row in summary["rows"]} == set(figure.COLORS)
     assert {row["runs"] for row in summary["rows"] if row["algorithm"] != "exact-gradient"} == {2}
     assert sorted(path.stem for path in (folder / "data").iterdir()) == sorted(convergence._RUN)
     for claim in summary["claims"]:
@@ -425,7 +431,7 @@ def test_the_authors_have_no_such_figure(tmp_path):
 
 @pytest.mark.slow
 def test_the_figure_in_full_size_shows_the_theorem_and_the_counterexample():
-    summary = convergence.summarise([experiment.run(each) for each in convergence.EXPERIMENTS])
+    summary = convergence.summarise([run(each) for each in convergence.EXPERIMENTS])
     theorem, above, garnets, aliased, waits = summary["claims"]
     assert [each["holds"] for each in (theorem, above, waits)] == [True] * 3
     assert not garnets["holds"]

@@ -14,14 +14,16 @@ import pytest
 import xarray
 from matplotlib.colors import to_rgb
 
-from emphatic import experiment, learners, oracle, predict, problems, store
-from emphatic.figures import emphasis_error, FIGURES, policy_evaluation, style
-from emphatic.figures.reproduce import reproduce, writable
-from emphatic.figures.summary import claim
-from emphatic.oracle.expectation import samples
+from emphatic import learners, oracle, predict, problems
+from emphatic._files import make_folder
+from emphatic.experiments import completion, run, store
+from emphatic.figures import emphasis, FIGURES, policy_evaluation, reproduce, style
+from emphatic.figures.authors import authors_gem
+from emphatic.figures.summary import assess_claim
+from emphatic.oracle import enumerate_samples
 from emphatic.problems import digest
 
-from .plainly import moment_matrix, plainly
+from ..plainly import moment_matrix, plainly
 
 FEATURES = ("original", "one-hot", "zero-hot", "aliased")
 RIDGES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3)
@@ -31,6 +33,7 @@ KEYS = {
 }
 ROW = ["figure", "features", "solid", "algorithm", "step_size", "exponent", "ridge"]
 ROW += ["final_mean", "final_std", "auc_mean", "auc_std", "diverged_runs", "runs", "best"]
+MODULES = {"emphasis": emphasis, "evaluation": policy_evaluation}
 RUNS, WINDOWS = 12, 6
 
 
@@ -48,7 +51,7 @@ def strictly(text: str) -> dict:
 
 def test_figure_2_has_the_settings_of_the_paper():
     assert list(FIGURES) == ["emphasis", "evaluation", "convergence", "control"]
-    found = {each.name: each for each in emphasis_error.EXPERIMENTS}
+    found = {each.name: each for each in emphasis.EXPERIMENTS}
     assert sorted(found) == ["gem-0.1", "gem-0.3", "references-0.1", "references-0.3"]
     for solid, num_steps in ((0.1, 1_000_000), (0.3, 2_000_000)):
         gem, references = found[f"gem-{solid}"], found[f"references-{solid}"]
@@ -93,7 +96,7 @@ def learners_of(each, problem) -> dict[str, Any]:
 
 def transition(problem, index=40):
     """One transition of a problem under its own target, and random weights for it."""
-    sample = jax.tree.map(lambda leaf: leaf[index], samples(problem)[1])
+    sample = jax.tree.map(lambda leaf: np.asarray(leaf[index]), enumerate_samples(problem).sample)
     pi = jnp.asarray(problem.target)
     y = problem.view(pi[sample.state], pi[sample.state_next], sample)
     keys = jax.random.split(jax.random.key(3), 3)
@@ -116,7 +119,7 @@ def same_step(make, other, problem) -> bool:
 
 def test_the_learners_of_figure_2_are_the_trace_and_a_guess_without_data():
     problem = problems.baird("aliased", 0.3)
-    found = learners_of(emphasis_error.EXPERIMENTS[1], problem)
+    found = learners_of(emphasis.EXPERIMENTS[1], problem)
     y, _ = transition(problem)
     found = {name: make() for name, make in found.items()}
     state = found["followon"].init(jax.random.key(0), y)
@@ -154,7 +157,7 @@ def test_the_learners_of_figure_3_differ_in_their_emphasis_only():
 
 def test_gem_of_the_code_starts_kappa_at_random_and_w_as_before():
     y, _ = transition(problems.baird("original"))
-    of_code, plain = emphasis_error.gem_of_the_code(0.1, 0.0), learners.gem(0.1, 0.0)
+    of_code, plain = authors_gem(0.1, 0.0), learners.gem(0.1, 0.0)
     keys = jax.random.split(jax.random.key(0), 2000)
     states = jax.vmap(lambda key: of_code.init(key, y))(keys)
     np.testing.assert_array_equal(states.w, jax.vmap(lambda key: plain.init(key, y))(keys).w)
@@ -167,7 +170,7 @@ def test_gem_of_the_code_starts_kappa_at_random_and_w_as_before():
 def test_gem_of_the_code_predicts_after_the_update_which_is_the_same():
     y, (_, kappa, w) = transition(problems.baird("original"))
     state = learners.GEMState(kappa, w)
-    of_code, plain = emphasis_error.gem_of_the_code(0.1, 1e-3), learners.gem(0.1, 1e-3)
+    of_code, plain = authors_gem(0.1, 1e-3), learners.gem(0.1, 1e-3)
     after = of_code.step(state, y)
     np.testing.assert_array_equal(after.w, plain.step(state, y).w)
     np.testing.assert_array_equal(after.kappa, plain.step(state, y).kappa)
@@ -177,7 +180,7 @@ def test_gem_of_the_code_predicts_after_the_update_which_is_the_same():
 
 @pytest.mark.parametrize("figure", KEYS)
 def test_the_authors_variant_changes_the_ridges_and_gem_and_nothing_else(figure):
-    module, problem = FIGURES[figure], problems.baird("one-hot", 0.1)
+    module, problem = MODULES[figure], problems.baird("one-hot", 0.1)
     for ours, theirs in zip(module.EXPERIMENTS, module.AUTHORS, strict=True):
         for field in dataclasses.fields(ours):
             if field.name not in ("learners", "grid", "definitions"):
@@ -190,11 +193,11 @@ def test_the_authors_variant_changes_the_ridges_and_gem_and_nothing_else(figure)
     y, (nu, kappa, w) = transition(problem)
     if figure == "emphasis":
         make = module.AUTHORS[0].learners(problem)["gem"]
-        assert same_step(make, emphasis_error.gem_of_the_code, problem)
+        assert same_step(make, authors_gem, problem)
         assert not same_step(make, learners.gem, problem)
     else:
         make = module.AUTHORS[0].learners(problem)["gem-etd"]
-        source = emphasis_error.gem_of_the_code(0.025, 0.0)
+        source = authors_gem(0.025, 0.0)
         state = learners.ETDState(learners.GEMState(kappa, w), nu)
         expected = learners.etd(source, 0.2).step(state, y)
         np.testing.assert_array_equal(make(step_size=0.2, ridge=0.0).step(state, y).nu, expected.nu)
@@ -288,7 +291,7 @@ def changed(figure, change):
 
 
 def summary_of(figure, curve=None, authors=False):
-    module = FIGURES[figure]
+    module = MODULES[figure]
     experiments = module.AUTHORS if authors else module.EXPERIMENTS
     return module.summarise(made_up(experiments, curve or CURVES[figure]))
 
@@ -528,14 +531,8 @@ def only(algorithm, features, curve):
         (with_etd_at(-9, FEATURES[:2]), {1}),
         (with_etd_at(-9, FEATURES[:1]), set()),
         # one run alone moves the choice for all away from 2^-15, or from 2^-8, to the other
-        (
-            only("etd", FEATURES[:2], with_an_outlier({-15: (80, 500), -8: (81, 81)})),
-            {1},
-        ),
-        (
-            only("etd", FEATURES[:2], with_an_outlier({-15: (80, 80), -8: (70, 999)})),
-            {1},
-        ),
+        (only("etd", FEATURES[:2], with_an_outlier({-15: (80, 500), -8: (81, 81)})), {1}),
+        (only("etd", FEATURES[:2], with_an_outlier({-15: (80, 80), -8: (70, 999)})), {1}),
         # ETD scatters more than GEM-ETD, on two or on one
         (only("etd", FEATURES[1:3], lambda p: 80.0 + abs(p + 15) + 9.0 * SIDE * FINITE), {2}),
         (only("etd", FEATURES[1:2], lambda p: 80.0 + abs(p + 15) + 9.0 * SIDE * FINITE), set()),
@@ -590,11 +587,11 @@ def test_a_claim_needs_all_cases_or_as_many_as_it_says():
         return [{"p_value": p, "also": also} for p, also in values]
 
     weak, strong = (0.051, True), (0.05, True)
-    assert claim("", cases(strong, strong))["holds"] is True
-    assert claim("", cases(strong, weak))["holds"] is False
-    assert claim("", cases(strong, weak), needed=1)["holds"] is True
-    assert claim("", cases((0.0, False), weak), needed=1)["holds"] is False
-    found = claim("text", cases(strong, weak, (0.0, False)))
+    assert assess_claim("", cases(strong, strong))["holds"] is True
+    assert assess_claim("", cases(strong, weak))["holds"] is False
+    assert assess_claim("", cases(strong, weak), needed=1)["holds"] is True
+    assert assess_claim("", cases((0.0, False), weak), needed=1)["holds"] is False
+    found = assess_claim("text", cases(strong, weak, (0.0, False)))
     assert found["claim"] == "text"
     assert found["evidence"]["held"] == 1
     assert [case["holds"] for case in found["evidence"]["cases"]] == [True, False, False]
@@ -662,7 +659,7 @@ def test_the_exact_levels_of_figure_3_know_their_algorithm(monkeypatch):
         return dataclasses.replace(problem, x=problem.x[:, :3], xa=problem.xa[:, :, :3])
 
     monkeypatch.setattr(policy_evaluation, "baird", poorer)
-    names = policy_evaluation.NAMES
+    names = policy_evaluation.LABELS
     found = {name: policy_evaluation.exact_error("zero-hot", name) for name in names}
     assert found["etd"] == found["etd-exact"]
     assert len({round(error, 6) for error in found.values()}) == 3
@@ -677,9 +674,9 @@ def test_the_exact_levels_of_figure_3_know_their_algorithm(monkeypatch):
 def drawings():
     """Each figure as the paper's settings and as the authors' give it."""
     return {
-        (figure, authors): FIGURES[figure].plot(
+        (figure, authors): FIGURES[figure].draw(
             made_up(
-                FIGURES[figure].AUTHORS if authors else FIGURES[figure].EXPERIMENTS, CURVES[figure]
+                MODULES[figure].AUTHORS if authors else MODULES[figure].EXPERIMENTS, CURVES[figure]
             ),
             authors,
         )
@@ -732,7 +729,7 @@ def test_the_curves_of_figure_2_are_means_with_one_standard_deviation(drawings):
     assert len(lines(panel, label="followon trace")) == 1
     assert len(lines(panel, linestyle="--")) == 4
     levels = sorted(line.get_ydata()[0] for line in lines(panel, linestyle="--"))
-    expected = sorted(emphasis_error.exact_error(features, 0.3, 0.0) for features in FEATURES)
+    expected = sorted(emphasis.exact_error(features, 0.3, 0.0) for features in FEATURES)
     np.testing.assert_allclose(levels, expected)
     (guess,) = lines(panel, linestyle=":")
     assert set(guess.get_ydata()) == {15.0}
@@ -773,7 +770,7 @@ def test_below_figure_2_are_all_step_sizes_and_all_ridges(summaries, drawings):
 
 def test_figure_3_draws_each_algorithm_and_the_smaller_step_size(drawings):
     for panel in drawings["evaluation", False].axes[:4]:
-        for name, label in policy_evaluation.NAMES.items():
+        for name, label in policy_evaluation.LABELS.items():
             p = {"gem-etd": -3, "etd": -15, "td": -1, "etd-exact": -6}[name]
             (line,) = lines(panel, label=label)
             expected = value_curve(name, "original", 0.05, p, 0.0).mean(axis=0)
@@ -818,11 +815,11 @@ def test_the_authors_figure_2_has_the_same_curves(drawings):
 
 @pytest.mark.parametrize("authors", [False, True])
 def test_the_exact_curve_is_drawn_over_each_simulated_one(drawings, authors):
-    make = emphasis_error.gem_of_the_code if authors else learners.gem
+    make = authors_gem if authors else learners.gem
     panel = drawings["emphasis", authors].axes[0]
     for line, features in zip(lines(panel, linestyle="-."), FEATURES, strict=True):
         (simulated,) = lines(panel, label=f"GEM, {features}")
-        assert line.get_color() == style.dark(simulated.get_color())
+        assert line.get_color() == style.darken(simulated.get_color())
         times = line.get_xdata().astype(int)
         assert (times[0], times[-1]) == (0, 1000 * WINDOWS)
         if features == "aliased":
@@ -853,7 +850,7 @@ def test_results_that_all_diverged_are_still_drawn_and_written(tmp_path, monkeyp
     def curve(algorithm, features, *_):
         return (100.0 if algorithm == "constant" else values[features]) * FINITE
 
-    monkeypatch.setattr(store, "run", lambda each, *_, **__: made_up([each], curve)[0])
+    replace_results(monkeypatch, lambda each, *_, **__: made_up([each], curve)[0])
     reproduce(figure, tmp_path)
     found = strictly((tmp_path / figure / "summary.json").read_text())
     require_rows(found["rows"], figure, RIDGES, ALGORITHMS[figure])
@@ -869,46 +866,53 @@ def test_results_that_all_diverged_are_still_drawn_and_written(tmp_path, monkeyp
 
 def test_a_window_in_which_a_run_was_lost_has_no_mean():
     """It is a gap in the curve: neither left out of the mean nor drawn as a number."""
-    figure, axes = style.panels(1, 1, figsize=(2, 2))
+    figure, axes = style.panels(1, 1, (2.0, 2.0))
     curves = np.array([[1.0, 2.0, np.inf], [3.0, 4.0, 5.0]])
-    style.band(axes[0, 0], np.arange(3), curves, style.BLUE)
+    style.draw_band(axes[0, 0], np.arange(3), curves, style.BLUE)
     np.testing.assert_array_equal(axes[0, 0].lines[0].get_ydata(), [2.0, 3.0, np.nan])
-    style.band(axes[0, 0], np.arange(3), curves[1:], style.BLUE)  # one run has no band
+    style.draw_band(axes[0, 0], np.arange(3), curves[1:], style.BLUE)  # one run has no band
     assert figure.axes == [axes[0, 0]]
 
 
 # From nothing to files
 
 
+def replace_results(monkeypatch, dataset_of):
+    """Experiments are not run: a function makes their datasets."""
+    monkeypatch.setattr(completion, "complete", dataset_of)
+    monkeypatch.setattr(store, "load_dataset", lambda dataset: dataset)
+
+
 def recorded(monkeypatch, interrupted=None):
     """Results are made up instead of run, and nothing is drawn; a list of what was asked for."""
     asked = []
 
-    def run(each, folder, *, progress):
+    def complete(each, folder, *, on_progress):
         asked.append((each, folder))
         if each.name == interrupted:
             raise KeyboardInterrupt
         folder.mkdir()
-        progress(each.num_updates(), each.num_updates())
+        on_progress(each.num_updates(), each.num_updates())
         curve = emphasis_curve if each.measures == ("emphasis_error",) else value_curve
         return made_up([each], curve)[0]
 
-    def plot(datasets, authors):
+    def draw(datasets, authors):
         asked.append(authors)
-        return style.panels(1, 1, figsize=(1, 1))[0]
+        return style.panels(1, 1, (1.0, 1.0))[0]
 
-    monkeypatch.setattr(store, "run", run)
+    replace_results(monkeypatch, complete)
     for figure in KEYS:
-        monkeypatch.setattr(FIGURES[figure], "plot", plot)
+        record = dataclasses.replace(FIGURES[figure], draw=draw)
+        monkeypatch.setitem(FIGURES, figure, record)
     return asked
 
 
 def test_options_reach_the_experiments(monkeypatch, tmp_path):
     asked, calls = recorded(monkeypatch), []
     options = {"runs": 7, "seed": 3, "steps": 4321, "engine": "scan"}
-    reproduce("emphasis", tmp_path, progress=lambda *call: calls.append(call), **options)
+    reproduce("emphasis", tmp_path, on_progress=lambda *call: calls.append(call), **options)
     *runs, authors = asked
-    assert [each.name for each, _ in runs] == [each.name for each in emphasis_error.EXPERIMENTS]
+    assert [each.name for each, _ in runs] == [each.name for each in emphasis.EXPERIMENTS]
     assert authors is False
     for each, folder in runs:
         assert (each.num_runs, each.seed, each.num_steps, each.engine) == (7, 3, 4321, "scan")
@@ -967,7 +971,7 @@ def test_bad_arguments_leave_nothing_behind(monkeypatch, tmp_path, arguments, me
 
 
 def test_a_folder_that_cannot_be_written_is_found_out(monkeypatch, tmp_path):
-    assert writable(tmp_path / "a" / "b") == tmp_path / "a" / "b"
+    assert make_folder(tmp_path / "a" / "b") == tmp_path / "a" / "b"
     assert list((tmp_path / "a" / "b").iterdir()) == []
 
     def refuse(self, *_, **__):
@@ -975,7 +979,7 @@ def test_a_folder_that_cannot_be_written_is_found_out(monkeypatch, tmp_path):
 
     monkeypatch.setattr(Path, "touch", refuse)
     with pytest.raises(ValueError, match=r"^out: .*/a cannot be written: Permission denied"):
-        writable(tmp_path / "a")
+        make_folder(tmp_path / "a")
 
 
 def test_what_was_run_in_a_small_size_is_whole(reproduced):
@@ -987,7 +991,7 @@ def test_what_was_run_in_a_small_size_is_whole(reproduced):
         assert any(row["diverged_runs"] for row in found["rows"])
         assert "inf" in {row["final_mean"] for row in found["rows"]}
         assert {row["runs"] for row in found["rows"]} == {2}
-        datasets = [store.load(folder / "data" / each.name) for each in FIGURES[figure].EXPERIMENTS]
+        datasets = [store.load(folder / "data" / each.name) for each in MODULES[figure].EXPERIMENTS]
         again = FIGURES[figure].summarise(datasets)  # the file says all that the rows do
         for row, stored in zip(again["rows"], found["rows"], strict=True):
             assert {k: "inf" if v == np.inf else v for k, v in row.items()} == stored
@@ -1005,19 +1009,19 @@ def test_the_same_run_writes_the_same_files(reproduced, monkeypatch, tmp_path):
     for figure in KEYS:
 
         def stored(each, *_, folder=reproduced[figure][0], **__):
-            return store.load(folder / "data" / each.name)
+            return store.open_store(folder / "data" / each.name)
 
         with monkeypatch.context() as patch:
-            patch.setattr(store, "run", stored)
+            patch.setattr(completion, "complete", stored)
             reproduce(figure, tmp_path, runs=2, steps=2000, engine="auto")
         for name in ("summary.json", "figure.svg", "figure.png"):
             before = reproduced[figure][0] / name
             assert (tmp_path / figure / name).read_bytes() == before.read_bytes()
-        each = FIGURES[figure].EXPERIMENTS[0]
+        each = MODULES[figure].EXPERIMENTS[0]
         small = {"num_runs": 2, "num_steps": 2000, "cases": {**each.cases, "features": ["aliased"]}}
-        again = experiment.run(dataclasses.replace(each, **small))
+        again = run(dataclasses.replace(each, **small))
         for name, values in again.items():
-            before = stored(each).sel(features=["aliased"])[name]
+            before = store.load_dataset(stored(each)).sel(features=["aliased"])[name]
             np.testing.assert_array_equal(values.transpose(*before.dims), before)
 
 
@@ -1031,7 +1035,7 @@ PUBLISHED = {
 
 
 def in_full(figure):
-    module = FIGURES[figure]
+    module = MODULES[figure]
     grids = [dict(each.grid) for each in module.EXPERIMENTS]
     for grid in grids:
         grid |= {"ridge": [0.0]} if "ridge" in grid else {}
@@ -1039,7 +1043,7 @@ def in_full(figure):
         dataclasses.replace(each, grid=grid)
         for each, grid in zip(module.EXPERIMENTS, grids, strict=True)
     ]
-    return module.summarise([experiment.run(each) for each in asked])
+    return module.summarise([run(each) for each in asked])
 
 
 @pytest.mark.slow

@@ -1,19 +1,20 @@
 """Learners agree with their exact mean fields and limits, and with plain NumPy."""
 
 import dataclasses
+import json
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from emphatic import Learner, learners, oracle, problems, schedules
-from emphatic.oracle.expectation import samples
+from emphatic import cli, engine, Learner, learners, oracle, problems, schedules
+from emphatic.experiments import toml
+from emphatic.oracle import enumerate_samples
 
-from .strategies import build, problems_and_targets, SEEDS
+from ..strategies import build, problems_and_targets, SEEDS
 
 ALPHA, ETA = 0.1, 0.3
 
@@ -28,11 +29,7 @@ CONTRACT = {
         learners.ReverseTDState,
         oracle.reverse_td_system,
     ),
-    "td": (
-        lambda m: learners.td(ALPHA),
-        lambda nu: learners.ETDState((), nu),
-        oracle.td_system,
-    ),
+    "td": (lambda m: learners.td(ALPHA), lambda nu: learners.ETDState((), nu), oracle.td_system),
     "etd-exact": (
         lambda m: learners.etd(learners.exact(m), ALPHA),
         lambda nu: learners.ETDState((), nu),
@@ -69,7 +66,7 @@ def stream(problem, target, num_steps, seed):
     for t in range(num_steps):
         s[t + 1] = rng.choice(states, p=p[s[t], a[t]])
         a[t + 1] = rng.choice(actions, p=mu[s[t + 1]])
-    _, example = samples(problem)
+    example = enumerate_samples(problem).sample
     step = (s[:-1], a[:-1], s[1:])
     sample = dataclasses.replace(
         example,
@@ -369,6 +366,43 @@ def test_divergence_comes_back_as_data():
 def test_bad_arguments_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_a_new_learner_is_known_wherever_a_name_is_taken(monkeypatch, capsys):
+    """By the engine, by predictions, by comparisons and in TOML: there is one table."""
+    problem = problems.two_state()
+
+    def half_td(step_size):
+        return learners.td(0.5 * step_size)
+
+    monkeypatch.setitem(learners.LEARNERS, "half_td", half_td)
+    dataset = engine.run(
+        problem, ["half_td", "td"], {"step_size": [0.02]}, num_steps=10, measures=["rmsve"]
+    )
+    assert list(dataset["learner"].values) == ["half_td", "td"]
+    experiment = toml.parse("""
+        steps = 10
+        measures = ["rmsve"]
+        problems.two_state = {}
+        learners.mine = "half_td(step_size)"
+        grid.step_size = [0.02]
+    """)
+    assert experiment.definitions == {"mine": "half_td(step_size)"}
+    printed = []
+    for arguments in (
+        "compare two_state --learners half_td(0.02) td(0.01) --steps 10 --runs 2 --json",
+        "predict two_state --learner half-td --step-size 0.02 --steps 10 --json",
+        "predict two_state --learner td --step-size 0.01 --steps 10 --json",
+    ):
+        assert cli.main(arguments.split()) == 0
+        printed.append(json.loads(capsys.readouterr().out))
+    np.testing.assert_allclose(printed[1]["value_rmse"], printed[2]["value_rmse"])
+
+
+@pytest.mark.parametrize("name", learners.LEARNERS)
+def test_the_table_of_learners_is_what_the_package_exports(name):
+    assert learners.LEARNERS[name] is getattr(learners, name)
+    assert learners.LEARNERS[name].__doc__
 
 
 @pytest.mark.slow

@@ -8,8 +8,8 @@ from hypothesis import given
 
 from emphatic import oracle, problems
 
-from .plainly import plainly
-from .strategies import as_sparse, problems_and_targets, SEEDS
+from ..plainly import plainly
+from ..strategies import as_sparse, problems_and_targets, SEEDS
 
 
 @given(problems_and_targets())

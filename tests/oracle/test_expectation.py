@@ -10,8 +10,8 @@ from hypothesis import given
 
 from emphatic import oracle
 
-from .plainly import plainly
-from .strategies import build, problems_and_targets
+from ..plainly import plainly
+from ..strategies import build, problems_and_targets
 
 
 @given(problems_and_targets())

@@ -4,15 +4,14 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 from scipy import sparse
 
 from emphatic import MDP, oracle, Problem, problems
 from emphatic.oracle import followon
 
-from .plainly import moment_matrix, plainly
-from .strategies import as_sparse, build, problems_and_targets, SEEDS
+from ..plainly import moment_matrix, plainly
+from ..strategies import as_sparse, build, problems_and_targets, SEEDS
 
 
 @given(problems_and_targets())

@@ -5,13 +5,12 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from emphatic import oracle, problems
 
-from .plainly import plainly
-from .strategies import problems_and_targets, random_softmax, SEEDS
+from ..plainly import plainly
+from ..strategies import problems_and_targets, random_softmax, SEEDS
 
 
 def _objective_in_jax(problem, policy):

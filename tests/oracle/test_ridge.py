@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from emphatic import oracle, problems, Softmax
 
-from .strategies import problems_and_targets, random_softmax, SEEDS
+from ..strategies import problems_and_targets, random_softmax, SEEDS
 
 
 @given(problems_and_targets(), st.floats(1e-4, 1.0))

@@ -5,11 +5,12 @@ import dataclasses
 import numpy as np
 import pytest
 
-from emphatic import _show, oracle, problems
-from emphatic._json import plain
-from emphatic.solve import solve
+from emphatic import learners, oracle, problems
+from emphatic._files import to_jsonable
+from emphatic.cli import tables
+from emphatic.oracle import solve, systems
 
-from .strategies import build
+from ..strategies import build
 
 TRUTH = {
     "gem_system": "emphasis",
@@ -20,6 +21,25 @@ TRUTH = {
     "td_system": "values",
     "reverse_td_system": "emphasis",
 }
+
+
+ONE_STEP_SIZE = {
+    f"{name}_system": getattr(learners, name)
+    for name in ("gem", "gq2", "gtd2", "reverse_td", "td", "tdc")
+}
+
+
+def test_each_system_estimates_what_its_learner_estimates():
+    """Each says so itself; neither knows the other."""
+    problem = problems.two_state()
+    assert set(systems.SYSTEMS) == {name for name in vars(oracle) if name.endswith("_system")}
+    made = {name: build(0.1) for name, build in ONE_STEP_SIZE.items()}
+    made["etd_system"] = learners.etd(learners.followon(), 0.1)
+    assert set(made) == set(systems.SYSTEMS) == set(TRUTH)
+    for name, system_of in systems.SYSTEMS.items():
+        system = system_of(problem)
+        assert system.estimates == made[name].estimates == TRUTH[name]
+        assert system.label
 
 
 def _other_target(seed=3):
@@ -82,25 +102,25 @@ def test_every_column_of_the_table_is_what_its_title_says(capsys):
     problem, target = build((3, 2, 2, 2), 1, False)
     exact, notes = solve(problem, target)
     exact["followon_variance"] = np.array([4.0, 9.0, np.inf])
-    _show.show_solution("a title", problem, exact, notes)
+    tables.show_solution("a title", problem, exact, notes)
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     rows = {line[0]: line[1:] for line in lines if line and line[0] in "012"}
     q = exact["action_values"]
     for s, deviation in enumerate(("2", "3", "inf")):
         expected = [exact["stationary"][s], exact["emphasis"][s], None]
         expected += [exact["density_ratio"][s], exact["values"][s], q[s, 0], q[s, 1]]
-        words = [deviation if y is None else _show.number(float(y)) for y in expected]
+        words = [deviation if y is None else tables.number(float(y)) for y in expected]
         assert rows[str(s)] == words
 
 
 def test_summaries_weigh_states_by_the_behaviour(capsys):
     problem = problems.grid(10, 9)
     exact, notes = solve(problem)
-    _show.show_solution("grid", problem, exact, notes)
+    tables.show_solution("grid", problem, exact, notes)
     lines = capsys.readouterr().out.splitlines()
     line = next(x for x in lines if x.strip().startswith("mean under d"))
     mean = problem.stationary @ exact["emphasis"]
-    assert line.split()[4] == _show.number(float(mean))
+    assert line.split()[4] == tables.number(float(mean))
 
 
 def test_only_what_is_rounding_is_printed_as_zero(capsys):
@@ -108,7 +128,7 @@ def test_only_what_is_rounding_is_printed_as_zero(capsys):
     exact, notes = solve(problem, target)
     exact["td_system"] = dataclasses.replace(exact["td_system"], error=0.05)
     exact["etd_system"] = dataclasses.replace(exact["etd_system"], error=1e-12)
-    _show.show_solution("", problem, exact, notes)
+    tables.show_solution("", problem, exact, notes)
     out = capsys.readouterr().out
     learners = {x.split()[0]: x.split() for x in out.splitlines() if x.strip()}
     assert learners["TD(0)"][2] == "0.05"
@@ -116,4 +136,4 @@ def test_only_what_is_rounding_is_printed_as_zero(capsys):
 
 
 def test_json_keeps_the_sign_of_infinity():
-    assert plain([np.inf, -np.inf, np.nan, 1.5]) == ["inf", "-inf", None, 1.5]
+    assert to_jsonable([np.inf, -np.inf, np.nan, 1.5]) == ["inf", "-inf", None, 1.5]

@@ -5,13 +5,12 @@ import dataclasses
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from emphatic import oracle, problems
 
-from .plainly import plainly
-from .strategies import as_sparse, problems_and_targets, SEEDS
+from ..plainly import plainly
+from ..strategies import as_sparse, problems_and_targets, SEEDS
 
 
 @given(problems_and_targets(), st.floats(1e-3, 1.0))

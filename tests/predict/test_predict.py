@@ -13,16 +13,17 @@ import numpy as np
 import pytest
 
 from emphatic import learners, MDP, oracle, predict, Problem, problems, schedules, Softmax
-from emphatic.agents.actor_critic import actor_critic
+from emphatic.agents import actor_critic
 from emphatic.engine import Measure, run
 from emphatic.predict import moments
-from emphatic.predict.affine import family
-from emphatic.predict.stability import stable_up_to
+from emphatic.predict.affine import affine_maps
+from emphatic.predict.curve import error_form
+from emphatic.predict.stability import bisect_thresholds
 
-from . import transcriptions
-from .plainly import plainly
-from .strategies import build
-from .test_learners import CONTRACT
+from .. import transcriptions
+from ..learners.test_learners import CONTRACT
+from ..plainly import plainly
+from ..strategies import build
 
 ALPHA, ETA = 0.1, 0.3
 AFFINE = [name for name in CONTRACT if name not in ("etd", "gem-etd", "etq")]
@@ -144,9 +145,9 @@ def radius(matrix):
 
 def test_powers_by_squaring_are_steps_one_by_one_and_a_krylov_space_says_the_same(monkeypatch):
     problem = problems.baird("aliased", solid=0.3)
-    found = predict.affine(problem, learners.gem(0.025))
-    operator, start = moments.recursion(found), moments.beginning(found)
-    stepped, every = operator.packed(start), []
+    found = predict.affine_map(problem, learners.gem(0.025))
+    operator, start = moments.recursion(found), moments.initial_moments(found)
+    stepped, every = operator.pack(start), []
     for _ in range(301):
         every.append(stepped)
         stepped = operator(stepped)
@@ -158,7 +159,7 @@ def test_powers_by_squaring_are_steps_one_by_one_and_a_krylov_space_says_the_sam
     np.testing.assert_allclose(dense.totals(row, times), summed[times], rtol=1e-9)
     monkeypatch.setattr(moments, "DENSE", 10)
     far = np.array([0, 1000, 10**6, 10**9])
-    krylov = moments.path(operator, start, far, moments.unit(found))
+    krylov = moments.path(operator, start, far, moments.weight_scale(found))
     assert krylov.basis is not None
     assert len(krylov.matrix) < operator.size
     np.testing.assert_allclose(krylov.moments(far), dense.moments(far), rtol=1e-6, atol=1e-6)
@@ -172,9 +173,10 @@ def test_a_krylov_space_that_is_too_small_is_not_believed(monkeypatch):
     expected = predict.limit(problem, stable, measure="value").rmse
     monkeypatch.setattr(moments, "DENSE", 10)
     monkeypatch.setattr(moments, "FIRST", 32)
-    found = predict.affine(problem, stable)
+    found = predict.affine_map(problem, stable)
     operator = moments.recursion(found)
-    path = moments.path(operator, moments.beginning(found), np.array(far), moments.unit(found))
+    start, scale = moments.initial_moments(found), moments.weight_scale(found)
+    path = moments.path(operator, start, np.array(far), scale)
     assert len(path.matrix) > 32
     curve = predict.learning_curve(problem, stable, far, measure="value")
     np.testing.assert_allclose(curve.rmse, expected, rtol=1e-6)
@@ -184,33 +186,33 @@ def test_a_krylov_space_that_is_too_small_is_not_believed(monkeypatch):
 
 
 def test_the_mass_is_one_after_a_thousand_million_steps():
-    found = predict.affine(problems.baird("aliased"), learners.td(0.1))
+    found = predict.affine_map(problems.baird("aliased"), learners.td(0.1))
     operator, times = moments.recursion(found), np.array([10**9])
-    path = moments.path(operator, moments.beginning(found), times)
+    path = moments.path(operator, moments.initial_moments(found), times)
     np.testing.assert_allclose(path.values(moments.mass(operator), times), 1.0, rtol=1e-9)
 
 
 def test_what_a_step_reads_is_found():
     problem, target = build((3, 2, 2, 5), 2, varying=True)
     for name in ("gem", "gq2", "td", "lms"):
-        found = predict.affine(problem, made(name, problem, target), target)
+        found = predict.affine_map(problem, made(name, problem, target), target)
         assert found.reads_next_action == (name == "gq2")
         assert len(found.start) == (6 if name == "gq2" else 3)
         np.testing.assert_allclose(np.bincount(found.source, found.probability), 1.0)
     gem = learners.gem(ALPHA)
     after = dataclasses.replace(gem, predict=lambda d, y: gem.predict(gem.step(d, y), y))
-    assert not predict.affine(problem, after).reads_next_action
+    assert not predict.affine_map(problem, after).reads_next_action
     late = dataclasses.replace(gem, predict=lambda d, y: y.rho_next * gem.predict(d, y))
-    assert predict.affine(problem, late).reads_next_action
+    assert predict.affine_map(problem, late).reads_next_action
 
 
 def test_weights_start_as_the_learner_starts_them():
     problem = problems.baird()
-    found = predict.affine(problem, learners.gem(ALPHA))
+    found = predict.affine_map(problem, learners.gem(ALPHA))
     normal = np.array([name.startswith("w") for name in found.names], float)
     np.testing.assert_array_equal(found.covariance, np.diag(normal))
     np.testing.assert_array_equal(found.mean, 0.0)
-    known = predict.affine(problem, learners.gem(ALPHA), initial=np.arange(16.0))
+    known = predict.affine_map(problem, learners.gem(ALPHA), initial=np.arange(16.0))
     np.testing.assert_array_equal(known.mean, np.arange(16.0))
     assert not known.covariance.any()
 
@@ -218,8 +220,8 @@ def test_weights_start_as_the_learner_starts_them():
 def test_directions_that_no_prediction_sees_are_left_out():
     r"""With the original features: $X u = 0$ for one $u$, in $\kappa$ and in $w$."""
     problem = problems.baird("original", solid=0.1)
-    found = predict.affine(problem, learners.gem(0.025))
-    seen = found.seen()
+    found = predict.affine_map(problem, learners.gem(0.025))
+    seen = found.observable()
     assert (found.matrix.shape[1], seen.matrix.shape[1]) == (16, 14)
     assert radius(kronecker(found, 1)) >= 1 - 1e-12
     assert radius(kronecker(seen, 1)) < 1 - 1e-6
@@ -229,8 +231,8 @@ def test_directions_that_no_prediction_sees_are_left_out():
     times = np.array([0, 10, 1000])
     rmse = predict.learning_curve(problem, learners.gem(0.025), times).rmse
     operator = moments.recursion(seen)
-    row = operator.functional(predict.curve.weights(problem, None, seen, "emphasis"))
-    path = moments.path(operator, moments.beginning(seen), times)
+    row = operator.functional(error_form(problem, None, seen, "emphasis"))
+    path = moments.path(operator, moments.initial_moments(seen), times)
     np.testing.assert_allclose(path.values(row, times), rmse**2, rtol=1e-10)
 
 
@@ -286,15 +288,15 @@ def test_the_three_thresholds_of_one_state_are_their_closed_forms():
 def test_at_a_threshold_the_spectral_radius_is_one(name, monkeypatch):
     """On whole matrices, by all eigenvalues; by a matrix and in a Krylov space."""
     problem, target = build((3, 2, 2, 2), 4, varying=True)
-    make = getattr(learners, name)
-    found = predict.thresholds(problem, make, target=target)
-    maps = family(problem, make, (ALPHA,), target)
+    factory = getattr(learners, name)
+    found = predict.thresholds(problem, factory, target=target)
+    maps = affine_maps(problem, factory, ALPHA, target)
     for size, threshold in ((1, found.mean), (2, found.mean_square)):
         for factor in (0.999, 1.001):
-            each = maps(factor * threshold).seen()
+            each = maps(factor * threshold).observable()
             assert (radius(kronecker(each, size)) < 1) == (factor < 1)
     monkeypatch.setattr(moments, "DENSE", 10)
-    again = stable_up_to(maps)
+    again = bisect_thresholds(maps)
     np.testing.assert_allclose(again.mean_square, found.mean_square, rtol=1e-5)
 
 
@@ -314,8 +316,8 @@ def test_what_learns_nothing_is_stable_and_its_error_does_not_change():
 def test_small_steps_are_not_noise():
     """Directions are lost for what they are, not for the rounding of a step of 1e-9."""
     for size in (1e-9, 1e-3):
-        found = predict.affine(problems.baird("original"), learners.gem(size))
-        assert found.seen().matrix.shape[1] == 14
+        found = predict.affine_map(problems.baird("original"), learners.gem(size))
+        assert found.observable().matrix.shape[1] == 14
 
 
 def test_where_the_mean_field_is_unstable_no_step_size_is_stable():
@@ -396,15 +398,15 @@ def test_the_best_step_sizes_are_those_of_figure_2(solid, num_steps):
 def test_what_is_not_affine_is_refused_and_its_affine_part_is_named():
     problem = problems.two_state()
     with pytest.raises(ValueError, match=r"nu is multiplied.*emphasis.kappa, emphasis.w is"):
-        predict.affine(problem, learners.etd(learners.gem(0.1), 0.1))
+        predict.affine_map(problem, learners.etd(learners.gem(0.1), 0.1))
     policy = Softmax(problem.xa)
-    agent = actor_critic(problem, policy, learners.gem(0.1), learners.gq2(0.1), 0.1)
+    agent: Any = actor_critic(problem, policy, learners.gem(0.1), learners.gq2(0.1), 0.1)
     with pytest.raises(ValueError, match=r"an agent changes its own target.*gem and gq2"):
-        predict.affine(problem, agent)
+        predict.affine_map(problem, agent)
     gem = learners.gem(0.1)
     curved = dataclasses.replace(gem, predict=lambda d, y: gem.predict(d, y) ** 2)
     with pytest.raises(ValueError, match="what gem predicts is not affine"):
-        predict.affine(problem, curved)
+        predict.affine_map(problem, curved)
 
 
 @pytest.mark.parametrize(
@@ -433,8 +435,8 @@ def test_weights_that_do_not_start_normal_must_be_given():
         gem, init=lambda key, y: jax.tree.map(lambda w: 2 * w, gem.init(key, y))
     )
     with pytest.raises(ValueError, match="initial: not given, and the learner starts"):
-        predict.affine(problems.two_state(), wide)
-    assert predict.affine(problems.two_state(), wide, initial=np.zeros(2)).covariance.shape == (
+        predict.affine_map(problems.two_state(), wide)
+    assert predict.affine_map(problems.two_state(), wide, initial=np.zeros(2)).covariance.shape == (
         2,
         2,
     )
@@ -486,7 +488,7 @@ assert not jax.config.jax_enable_x64
 
 
 SQUARE = Measure(
-    lambda m, own, learner, state, y: (learner.predict(state, y) - m[y.state]) ** 2,
+    lambda m, lane, learner, state, y: (learner.predict(state, y) - m[y.state]) ** 2,
     oracle.emphasis,
 )
 LEARNED = {
@@ -521,10 +523,10 @@ def squares(problem, learner, measure, weights, asked):
         times = asked["record_every"] * np.arange(1, 5)
         return found, predict.learning_curve(problem, learner, times, measure="value").rmse ** 2
     found = run(problem, {"one": learner}, measures={"square": SQUARE}, **asked)["square"]
-    each = predict.affine(problem, learner)
+    each = predict.affine_map(problem, learner)
     operator, times = moments.recursion(each), asked["record_every"] * np.arange(5)
-    row = operator.functional(predict.curve.weights(problem, None, each, "emphasis"))
-    totals = moments.path(operator, moments.beginning(each), times).totals(row, times)
+    row = operator.functional(error_form(problem, None, each, "emphasis"))
+    totals = moments.path(operator, moments.initial_moments(each), times).totals(row, times)
     return found.sel(learner="one").values, np.diff(totals) / asked["record_every"]
 
 

@@ -10,8 +10,7 @@ from scipy import sparse
 from emphatic import oracle, problems
 from emphatic.problems import load, save
 
-from .strategies import as_sparse
-from .strategies import problems as random_problems
+from ..strategies import as_sparse, problems as random_problems
 
 FIELDS = ("behavior", "interest", "x", "xa", "start", "target", "labels")
 

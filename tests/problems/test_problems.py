@@ -12,7 +12,7 @@ from scipy import sparse, stats
 
 from emphatic import oracle, problems
 from emphatic.mdp import policy_matrix
-from emphatic.problems.counterexample import ACTOR_FEATURES
+from emphatic.problems import ACTOR_FEATURES
 
 
 def chain(problem, policy=None):

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 import xarray
 
-from emphatic import certify, oracle, problems, report, schedules, statistics
-from emphatic.report.analysis import analyse, together
+from emphatic import oracle, problems, report, schedules, statistics
+from emphatic.certify import certify
+from emphatic.report.analysis import analyse, pool_cases
 from emphatic.report.chart import COLORS, dash
 from emphatic.report.markup import Html, number, tag
-from emphatic.report.scale import Chart, decades, round_numbers, Series, starts_log, thinned
+from emphatic.report.scale import Chart, decades, prefers_log, round_numbers, Series, thin
 
 HOSTILE = '</script><script>alert(1)</script> & "x" <b>'
 LEARNERS = ("gem", "td", HOSTILE)
@@ -75,7 +76,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 def section(**changes) -> report.Section:
     given = {
         "title": f"A comparison {HOSTILE}",
-        "asked": f"Which is better?\n\nAnd by how much? {HOSTILE}",
+        "question": f"Which is better?\n\nAnd by how much? {HOSTILE}",
         "definition": f'name = "x"  # {HOSTILE}',
         "problems": {"small": problems.two_state(), HOSTILE: problems.baird()},
         "datasets": [results()],
@@ -164,9 +165,9 @@ def test_the_page_loads_nothing_from_anywhere(html):
 
 def test_every_part_of_every_section_is_there(html):
     headings = [text for tag, text in Parsed(html).texts if tag == "h3"]
-    first = ["What was asked", "Problems", "Results", "Figures", "Claims", "In numbers"]
+    first = ["Question", "Problems", "Results", "Figures", "Claims", "In numbers"]
     assert headings[:9] == [*first, "Settings", "Provenance", "Run it again"]
-    assert headings[9:11] == ["What was asked", "Problems"]
+    assert headings[9:11] == ["Question", "Problems"]
     assert "Results" not in headings[9:]
 
 
@@ -190,7 +191,7 @@ def test_what_is_not_given_is_left_out():
     html = report.page([report.Section("Only a title")])
     parsed = Parsed(html)
     assert not parsed.all("h3")
-    assert "statements were shown" not in html
+    assert "claims were shown" not in html
 
 
 def test_exact_quantities_and_verdicts_of_the_problems_are_there():
@@ -211,7 +212,7 @@ def test_exact_quantities_and_verdicts_of_the_problems_are_there():
 
 def test_a_claim_shows_its_verdict_and_its_evidence(html):
     text = " ".join(text for _, text in Parsed(html).texts)
-    assert "2 of 4 statements were shown to hold" in text
+    assert "2 of 4 claims were shown to hold" in text
     assert "1 of 1 cases, largest p-value 0.031, paired sign test, one-sided" in text
     assert "a ∞, b 2" in text
 
@@ -265,7 +266,7 @@ def test_a_diverged_run_is_stated_and_makes_the_mean_infinite(html):
     gem = case.learners[0]
     assert (gem.diverged, float(gem.final.value), float(gem.final.high)) == (1, np.inf, np.inf)
     assert np.isfinite(gem.final.low)
-    assert np.isinf(gem.flattery or 0.0)
+    assert np.isinf(gem.selection_bias or 0.0)
     assert "infinite from here on" in html
 
 
@@ -339,7 +340,7 @@ def test_a_pair_is_decided_by_its_interval_and_its_signs_together():
     assert pairs["td", HOSTILE].decided
     apart = dataclasses.replace(pairs["td", HOSTILE], p_value=0.06)
     assert not apart.decided
-    touching = statistics.Interval(-1.0, -2.0, 0.0)
+    touching = statistics.Interval(*map(np.asarray, (-1.0, -2.0, 0.0)))
     assert not dataclasses.replace(pairs["td", HOSTILE], difference=touching).decided
     text = " ".join(text for _, text in Parsed(report.page([section(datasets=[_doubled()])])).texts)
     assert "has the smallest error of the last window" in text
@@ -354,7 +355,7 @@ def _doubled() -> xarray.Dataset:
 
 def test_cases_are_put_together_in_units_of_their_best():
     cases = analyse(section())
-    found = {name: (interval, bad, runs) for name, interval, bad, runs in together(cases)}
+    found = {name: (interval, bad, runs) for name, interval, bad, runs in pool_cases(cases)}
     assert list(found) == list(LEARNERS)
     assert found["gem"][1:] == (1, 8)
     unit = [min(np.mean(each.selecting) for each in case.learners) for case in cases]
@@ -421,9 +422,9 @@ def test_what_was_not_computed_is_not_taken_for_divergence():
 
 
 def test_long_curves_are_thinned_and_keep_their_last_point():
-    assert thinned(5).tolist() == [0, 1, 2, 3, 4]
+    assert thin(5).tolist() == [0, 1, 2, 3, 4]
     for size in (300, 301, 1000, 12345):
-        kept = thinned(size)
+        kept = thin(size)
         assert len(kept) <= 300
         assert kept[-1] == size - 1
         assert len(set(np.diff(kept))) == 1
@@ -561,9 +562,9 @@ def test_an_outlier_does_not_set_the_scale():
         ]
         return Chart("", x, "steps", "error", "linear", series)
 
-    assert not starts_log(chart(1.0, 1.1, 1.2))
-    assert starts_log(chart(1.0, 1.1, 1e30))
-    assert not starts_log(chart(-1.0, 1e3))
+    assert not prefers_log(chart(1.0, 1.1, 1.2))
+    assert prefers_log(chart(1.0, 1.1, 1e30))
+    assert not prefers_log(chart(-1.0, 1e3))
 
 
 # In a browser

@@ -1,9 +1,32 @@
 """Policies, and agents that improve them."""
 
-from .damping import Konda as Konda
-from .damping import undamped as undamped
-from .policies import linear as linear
-from .policies import NetworkSoftmax as NetworkSoftmax
-from .policies import over_states as over_states
-from .policies import Softmax as Softmax
-from .policies import tabular as tabular
+from .actor_critic import (
+    ActionValue as ActionValue,
+    actor_critic as actor_critic,
+    AgentState as AgentState,
+    Critic as Critic,
+    CriticState as CriticState,
+    ExactCritic as ExactCritic,
+    Features as Features,
+)
+from .compatible import compatible as compatible
+from .damping import (
+    Damping as Damping,
+    Konda as Konda,
+    undamped as undamped,
+    violation as violation,
+)
+from .exact_critics import (
+    exact_action_values as exact_action_values,
+    exact_emphasis as exact_emphasis,
+)
+from .policies import (
+    Index as Index,
+    linear as linear,
+    NetworkSoftmax as NetworkSoftmax,
+    over_states as over_states,
+    Policy as Policy,
+    Softmax as Softmax,
+    tabular as tabular,
+    Theta as Theta,
+)

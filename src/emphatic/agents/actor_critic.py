@@ -3,44 +3,51 @@
 import dataclasses
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import Float
 
-from .._types import Agent, Learner, Sample, Transition
 from ..mdp import Problem
-from ..schedules import as_schedule, Polynomial, Schedule
+from ..schedules import as_schedule, Polynomial
+from ..types import Agent, Array, Key, Learner, Number, Sample, Scalar, Schedule, Transition
 from .damping import Damping, Konda, undamped, violation
-from .policies import Policy
+from .policies import Index, Policy, Theta
 
-Oracle = Callable[[Any], Any]
-"""What is exact: a function of the (s, a) probabilities of the policy of the moment."""
-Features = Callable[[Any, Callable[[Any, Any, Any], Any], Sample, Transition], Transition]
-"""Replaces a transition's features, from theta, $q(s, a, xa)$, the sample and the transition."""
+CriticState: TypeAlias = Any
+"""The state of a [Learner], which only the learner itself can read; () of an exact critic."""
+Critic: TypeAlias = Learner[CriticState, Transition]
+"""A learner of the emphasis or of action values."""
+ExactCritic: TypeAlias = Callable[[Float[Array, "s a"]], Float[Array, "s *a"]]
+"""A critic that knows: a function of the (s, a) probabilities of the current policy."""
+ActionValue: TypeAlias = Callable[[Index, Index, Float[Array, " l"]], Number]
+r"""The critic's $\hat q(s, a)$, from a state, an action and the features of both."""
+Features: TypeAlias = Callable[[Theta, ActionValue, Sample, Transition], Transition]
+"""Replaces a transition's features, from theta, the critic, the sample and the transition."""
 
 
 class AgentState(eqx.Module):
     r"""The parameters $\theta$ of the policy, and the states of both critics."""
 
-    theta: Any
-    emphasis: Any
-    critic: Any
+    theta: Theta
+    emphasis: CriticState
+    critic: CriticState
 
 
 def actor_critic(
     problem: Problem,
     policy: Policy,
-    emphasis: Learner[Any, Transition] | Oracle,
-    critic: Learner[Any, Transition] | Oracle,
-    step_size: Any,
+    emphasis: Critic | ExactCritic,
+    critic: Critic | ExactCritic,
+    step_size: Number | Schedule,
     damping: Damping | tuple[Damping, Damping] | None = None,
-    delay: Any = 0,
-    theta: Any = None,
+    delay: int | Number = 0,
+    theta: Array | None = None,
     features: Features | None = None,
 ) -> Agent[AgentState, Sample]:
-    r"""An agent that ascends the excursion objective $J$ by estimates of $m_\pi$ and $q_\pi$.
+    r"""Builds an agent that ascends the excursion objective $J$ by estimates of $m_\pi$, $q_\pi$.
 
     $$
     \begin{aligned}
@@ -58,7 +65,7 @@ def actor_critic(
 
     - `problem`: The problem.
     - `policy`: The policy, a [Softmax] or a [NetworkSoftmax].
-    - `emphasis`: A [Learner] of the emphasis, or what is exact, [exact_emphasis].
+    - `emphasis`: A [Learner] of the emphasis, or the exact one, [exact_emphasis].
     - `critic`: A [Learner] of action values, or [exact_action_values].
     - `step_size`: The actor's step sizes $\beta_t$, a schedule or a number.
     - `damping`: $\Gamma$, a function of a critic's weights, one for both critics or one for each;
@@ -76,68 +83,84 @@ def actor_critic(
         policy.num_parameters if features is not None else x.shape[-1]
         for x in (problem.x, problem.xa_rows)
     ]
-    for each, size in zip(dampings, sizes, strict=True):
-        why = None if each is undamped else violation(each, size)
-        if why is not None:
-            raise ValueError(f"damping: violates {why}; Section 4 asks for it (see Konda)")
+    for gamma, size in zip(dampings, sizes, strict=True):
+        violated = None if gamma is undamped else violation(gamma, size)
+        if violated is not None:
+            raise ValueError(f"damping: violates {violated}; Section 4 asks for it (see Konda)")
     for source in sources:
         if isinstance(source, Learner):
-            _compare(source.step_size, beta_of)
+            _warn_unless_slower(source.step_size, beta_of)
 
-    def seen(theta: Any, state: Any, sample: Sample) -> Transition:
+    def view(theta: Theta, state: CriticState, sample: Sample) -> Transition:
         y = problem.view(
-            policy.at(theta, sample.state), policy.at(theta, sample.state_next), sample
+            policy.probabilities(theta, sample.state),
+            policy.probabilities(theta, sample.state_next),
+            sample,
         )
         if features is None:
             return y
 
-        def q(s: Any, a: Any, xa: Any) -> Any:
+        def q(s: Index, a: Index, xa: Float[Array, " l"]) -> Number:
             if not isinstance(critic, Learner):
                 return critic(policy(theta))[s, a]
-            return 0.0 if state is None else critic.predict(state, dataclasses.replace(y, xa=xa))
+            if state is None:
+                return 0.0
+            return critic.predict(state, dataclasses.replace(y, xa=xa, xa_next=xa))
 
         return features(theta, q, sample, y)
 
-    def estimate(source: Any, state: Any, theta: Any, y: Transition, sample: Sample) -> Any:
+    def estimate(
+        source: Critic | ExactCritic,
+        state: CriticState,
+        theta: Theta,
+        y: Transition,
+        sample: Sample,
+    ) -> Scalar:
         if isinstance(source, Learner):
             return source.predict(state, y)
         exact = source(policy(theta))
         return exact[sample.state] if exact.ndim == 1 else exact[sample.state, sample.action]
 
-    def damped(gamma: Damping, source: Any, state: Any, y: Transition, features: str) -> Any:
+    def damp(
+        gamma: Damping,
+        source: Critic | ExactCritic,
+        state: CriticState,
+        y: Transition,
+        features: Literal["x", "xa"],
+    ) -> Number:
         if not isinstance(source, Learner):
             return 1.0
 
-        def predict(x: Any) -> Any:  # linear, so that its gradient is the weights
+        def predict(x: Float[Array, " k"]) -> Scalar:  # linear: its gradient is the weights
             return source.predict(state, dataclasses.replace(y, **{features: x}))
 
         return gamma(jax.grad(predict)(getattr(y, features)))
 
-    def init(key: Any, sample: Sample) -> AgentState:
+    def init(key: Key, sample: Sample) -> AgentState:
         first = policy.init(key) if theta is None else jnp.asarray(theta)
         first = first.astype(sample.reward.dtype)
-        shapes = jax.eval_shape(lambda: seen(first, None, sample))
+        shapes = jax.eval_shape(lambda: view(first, None, sample))
         y = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-        of = [each.init(key, y) if isinstance(each, Learner) else () for each in sources]
-        return AgentState(first, *of)
+        states = [source.init(key, y) if isinstance(source, Learner) else () for source in sources]
+        return AgentState(first, *states)
 
     def step(state: AgentState, sample: Sample) -> AgentState:
         theta, states = state.theta, (state.emphasis, state.critic)
-        y = seen(theta, state.critic, sample)
+        y = view(theta, state.critic, sample)
         M, q = (estimate(*pair, theta, y, sample) for pair in zip(sources, states, strict=True))
-        gamma_1 = damped(dampings[0], emphasis, state.emphasis, y, "x")
-        gamma_2 = damped(dampings[1], critic, state.critic, y, "xa")
+        gamma_1 = damp(dampings[0], emphasis, state.emphasis, y, "x")
+        gamma_2 = damp(dampings[1], critic, state.critic, y, "xa")
         beta = jnp.where(sample.time < delay, 0.0, beta_of(sample.time))
-        step = beta * gamma_1 * gamma_2 * y.rho * M * q
+        size = beta * gamma_1 * gamma_2 * y.rho * M * q
         score = policy.score(theta, sample.state, sample.action)
-        moved = [
-            source.step(each, y) if isinstance(source, Learner) else ()
-            for source, each in zip(sources, states, strict=True)
+        states = [
+            source.step(state, y) if isinstance(source, Learner) else ()
+            for source, state in zip(sources, states, strict=True)
         ]
-        return AgentState((theta + step * score).astype(theta.dtype), *moved)
+        return AgentState((theta + size * score).astype(theta.dtype), *states)
 
-    def predict(state: AgentState, sample: Sample) -> Any:
-        return policy.at(state.theta, sample.state)[sample.action]
+    def predict(state: AgentState, sample: Sample) -> Scalar:
+        return policy.probabilities(state.theta, sample.state)[sample.action]
 
     return Agent(
         init,
@@ -153,7 +176,9 @@ def actor_critic(
     )
 
 
-def _require_fit(problem: Problem, policy: Policy, theta: Any, delay: Any) -> None:
+def _require_fit(
+    problem: Problem, policy: Policy, theta: Array | None, delay: int | Number
+) -> None:
     if policy.shape != problem.behavior.shape:
         raise ValueError(
             f"policy: got one of {policy.shape} states and actions; the problem has "
@@ -167,18 +192,19 @@ def _require_fit(problem: Problem, policy: Policy, theta: Any, delay: Any) -> No
         raise ValueError(f"delay: got {delay}; the number of steps must be >= 0")
 
 
-def _require_action_values(critic: Any, compatible: bool) -> None:
-    """A `ValueError` if a critic's prediction does not look at the action."""
+def _require_action_values(critic: Critic | ExactCritic, compatible: bool) -> None:
+    """Raises a `ValueError` if a critic's prediction ignores the action."""
     if not isinstance(critic, Learner):
         return
     number = jnp.zeros(())
     example = {field.name: number for field in dataclasses.fields(Transition)}
-    vectors = {name: jnp.zeros(1) for name in ("x", "x_next", "xa", "xa_next")}
-    y = Transition(**{**example, **vectors})
+    example |= {name: jnp.zeros((), int) for name in ("time", "state")}
+    example |= {name: jnp.zeros(1) for name in ("x", "x_next", "xa", "xa_next")}
+    y = Transition(**example)
 
-    def predict(xa: Any) -> Any:
-        of_state = critic.init(jax.random.key(0), y)
-        return critic.predict(of_state, dataclasses.replace(y, xa=xa))
+    def predict(xa: Float[Array, " l"]) -> Scalar:
+        state = critic.init(jax.random.key(0), y)
+        return critic.predict(state, dataclasses.replace(y, xa=xa))
 
     jaxpr = jax.make_jaxpr(predict)(y.xa).jaxpr
     used = {id(variable) for variable in jaxpr.outvars}
@@ -187,16 +213,18 @@ def _require_action_values(critic: Any, compatible: bool) -> None:
             used |= {id(variable) for variable in equation.invars}
     if id(jaxpr.invars[0]) in used:
         return
-    why = "an actor needs action values, from gq2 for example"
+    reason = "an actor needs action values, from gq2 for example"
     if compatible:
-        why = (
+        reason = (
             "its compatible features would involve the transition kernel p, to which a learner has "
             "no access (Section 4): use a critic of action values"
         )
-    raise ValueError(f"critic: predicts without the features of the action, a state value; {why}")
+    raise ValueError(
+        f"critic: predicts without the features of the action, a state value; {reason}"
+    )
 
 
-def _compare(alpha: Schedule | None, beta: Schedule) -> None:
+def _warn_unless_slower(alpha: Schedule | None, beta: Schedule) -> None:
     """Warns of an actor whose step sizes do not decay faster than a critic's that do."""
     if not (isinstance(alpha, Polynomial) and isinstance(beta, Polynomial)):
         return

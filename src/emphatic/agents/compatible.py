@@ -1,19 +1,18 @@
 """Compatible features for COF-PAC: those in which critics leave the gradient without a bias."""
 
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from .._types import Sample, Transition
 from ..mdp import Problem
-from .actor_critic import Features
-from .policies import Policy
+from ..types import Sample, Transition
+from .actor_critic import ActionValue, Features
+from .policies import Index, Policy, Theta
 
 
 def compatible(problem: Problem, policy: Policy) -> Features:
-    r"""The compatible features of the policy of the moment, for [actor_critic] (Section 4).
+    r"""The compatible features of the current policy, for [actor_critic] (Section 4).
 
     $$
     \phi_2^\theta(s,a) = \psi_\theta(s,a) = \frac{\nabla\pi_\theta(a|s)}{\mu(a|s)}, \qquad
@@ -27,14 +26,14 @@ def compatible(problem: Problem, policy: Policy) -> Features:
     theorems do not cover such an agent, and it runs by scan.
     """
 
-    def features(theta: Any, q: Any, sample: Sample, y: Transition) -> Transition:
+    def features(theta: Theta, q: ActionValue, sample: Sample, y: Transition) -> Transition:
         mu = jnp.asarray(problem.behavior, theta.dtype)
 
-        def phi_2(s: Any, a: Any) -> Any:
-            return policy.at(theta, s)[a] / mu[s, a] * policy.score(theta, s, a)
+        def phi_2(s: Index, a: Index) -> Theta:
+            return policy.probabilities(theta, s)[a] / mu[s, a] * policy.score(theta, s, a)
 
-        def phi_1(s: Any) -> Any:
-            def term(a: Any) -> Any:
+        def phi_1(s: Index) -> Theta:
+            def term(a: Index) -> Theta:
                 psi = phi_2(s, a)
                 return mu[s, a] * psi * q(s, a, psi)
 

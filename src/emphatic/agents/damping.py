@@ -3,18 +3,19 @@ r"""Dampings $\Gamma$, which keep the actor slow while a critic's weights are la
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
-Damping = Callable[[Any], Any]
+from ..types import Array, Number
+
+Damping: TypeAlias = Callable[[Float[Array, " k"]], Number]
 r"""A function of a critic's weights, $\Gamma(d)$."""
 
-SIZES = np.append(
-    0.0, 10.0 ** np.arange(-3.0, 31.0, 3.0)
-)  # of the weights at which a damping is tried
+SIZES = np.append(0.0, 10.0 ** np.arange(-3.0, 31.0, 3.0))  # of weights to evaluate a damping at
 
 
 @dataclass(frozen=True)
@@ -30,29 +31,29 @@ class Konda:
     - `bound`: $C_0 > 0$; below it nothing is damped.
     """
 
-    bound: Any = 100.0
+    bound: int | Number = 100.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         bound = self.bound
         if isinstance(bound, int | float) and not (isfinite(bound) and bound > 0):
             raise ValueError(f"bound: got {bound}; C_0 must be positive and finite")
 
-    def __call__(self, weights: Any) -> Any:
+    def __call__(self, weights: Float[Array, " k"]) -> Number:
         size = jnp.sqrt(weights @ weights)
         return jnp.minimum(1.0, (1.0 + self.bound) / (1.0 + size))
 
 
-def undamped(weights: Any) -> Any:
+def undamped(weights: Float[Array, " k"]) -> Number:
     r"""No damping, $\Gamma = 1$, which Theorem 3 does not cover."""
     return 1.0
 
 
 def violation(damping: Damping, num_weights: int) -> str | None:
-    r"""Which of the conditions on $\Gamma$ a damping is seen to violate, or None.
+    r"""Says which of the conditions on $\Gamma$ a damping violates, or None if none is found.
 
     They are (1) $|\Gamma(d)|$ and (2) $|\Gamma(d)|\,\|d\|$ are bounded, (3) $|\Gamma(d)|$ is
     bounded away from 0 where $\|d\|$ is bounded, and (4) $\Gamma$ is Lipschitz. [Konda] meets them;
-    any other function is tried on rays from the origin, which can refute and not prove.
+    any other function is evaluated along rays from the origin, which can refute but not prove.
 
     **Arguments:**
 
@@ -65,13 +66,13 @@ def violation(damping: Damping, num_weights: int) -> str | None:
     rays = rng.normal(size=(8, num_weights))
     rays /= np.linalg.norm(rays, axis=1, keepdims=True)
 
-    def tried(sizes: np.ndarray) -> np.ndarray:
+    def evaluate(sizes: Float[np.ndarray, " m"]) -> Float[np.ndarray, "rays m"]:
         with jax.enable_x64(True), jax.ensure_compile_time_eval():
             weights = jnp.asarray(rays[:, None] * sizes[:, None])
             values = jax.vmap(jax.vmap(lambda d: jnp.asarray(damping(d), jnp.float64)))(weights)
             return np.abs(np.asarray(values))
 
-    values = tried(SIZES)
+    values = evaluate(SIZES)
     if not np.isfinite(values).all():
         return "condition (1): Gamma(d) is not finite"
     grown = values[:, 1:] * SIZES[1:] > 2.0 * values[:, :-1] * SIZES[:-1]
@@ -81,7 +82,7 @@ def violation(damping: Damping, num_weights: int) -> str | None:
         return "condition (3): Gamma(d) is 0 at a bounded d"
     near, change = np.geomspace(1e-3, 1e6, 4000), np.inf
     for _ in range(4):  # look ever closer at the largest change
-        changes = np.abs(np.diff(tried(near))).max(axis=0)
-        place = int(changes.argmax())
-        near, change = np.linspace(near[place], near[place + 1], 100), changes[place]
+        changes = np.abs(np.diff(evaluate(near))).max(axis=0)
+        largest = int(changes.argmax())
+        near, change = np.linspace(near[largest], near[largest + 1], 100), changes[largest]
     return f"condition (4): Gamma jumps at |d| = {near[0]:.4g}" if change > 1e-3 else None

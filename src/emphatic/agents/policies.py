@@ -4,13 +4,56 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Protocol, runtime_checkable, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float, Integer
+from numpy.typing import ArrayLike
 
-from ..mdp import Problem
+from ..mdp import ArrayField, Problem
+from ..types import Array, Key
+
+Theta: TypeAlias = Float[Array, " n"]
+"""The parameters of a policy."""
+Index: TypeAlias = int | np.integer | Integer[Array, "*batch"]
+"""A state or an action, or an array of them."""
+
+
+@runtime_checkable
+class Policy(Protocol):
+    r"""A policy that an actor can change: a function from $\theta$ to (s, a) probabilities."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of states and actions."""
+        ...
+
+    @property
+    def num_parameters(self) -> int:
+        r"""The size of $\theta$."""
+        ...
+
+    def __call__(self, theta: ArrayLike) -> Float[Array, "s a"]:
+        r"""$\pi_\theta(a|s)$ of all states and actions."""
+        ...
+
+    def init(self, key: Key) -> Theta:
+        """The first parameters."""
+        ...
+
+    def probabilities(self, theta: Theta, state: Index) -> Float[Array, "*batch a"]:
+        r"""$\pi_\theta(\cdot|s)$."""
+        ...
+
+    def score(self, theta: Theta, state: Index, action: Index) -> Theta:
+        r"""$\nabla\log\pi_\theta(a|s)$."""
+        ...
+
+    def bound(self, behavior: Float[np.ndarray, "s a"]) -> float | None:
+        r"""A constant $C_0$ of Assumption 3 that serves every $\theta$, or None."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +67,7 @@ class Softmax:
     - `features`: $\phi$, an (s, a, n) array.
     """
 
-    features: Any
+    features: ArrayField
 
     def __post_init__(self):
         features = np.array(self.features, dtype=np.float64)
@@ -36,9 +79,8 @@ class Softmax:
         features.flags.writeable = False
         object.__setattr__(self, "features", features)
 
-    def __call__(self, theta):
-        theta = _sized(theta, self.num_parameters)
-        return jax.nn.softmax(self.features @ theta, axis=1)
+    def __call__(self, theta: ArrayLike) -> Float[Array, "s a"]:
+        return jax.nn.softmax(self.features @ _sized(theta, self.num_parameters), axis=1)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -50,18 +92,18 @@ class Softmax:
         r"""The size of $\theta$."""
         return self.features.shape[2]
 
-    def init(self, key: Any) -> Any:
+    def init(self, key: Key) -> Theta:
         """The first parameters: 0, the uniform policy."""
         return jnp.zeros(self.num_parameters)
 
-    def at(self, theta: Any, state: Any) -> Any:
+    def probabilities(self, theta: Theta, state: Index) -> Float[Array, " a"]:
         r"""$\pi_\theta(\cdot|s)$."""
         return _softmax(jnp.asarray(self.features, theta.dtype)[state] @ theta)
 
-    def score(self, theta: Any, state: Any, action: Any) -> Any:
+    def score(self, theta: Theta, state: Index, action: Index) -> Theta:
         r"""$\nabla\log\pi_\theta(a|s) = \phi(s,a) - \sum_b\pi_\theta(b|s)\phi(s,b)$."""
         phi = jnp.asarray(self.features, theta.dtype)[state]
-        return phi[action] - self.at(theta, state) @ phi
+        return phi[action] - self.probabilities(theta, state) @ phi
 
     @property
     def spread(self) -> float:
@@ -73,7 +115,7 @@ class Softmax:
             )
         )
 
-    def bound(self, behavior: np.ndarray) -> float:
+    def bound(self, behavior: Float[np.ndarray, "s a"]) -> float:
         r"""A constant $C_0$ of Assumption 3 that serves every $\theta$.
 
         With the spread $\Phi$ of the features $\|\nabla\pi_\theta(a|s)\| \le \Phi/4$ and
@@ -96,7 +138,7 @@ def tabular(problem: Problem) -> Softmax:
     return Softmax(np.eye(states * actions).reshape(states, actions, -1))
 
 
-def over_states(x: Any, num_actions: int) -> Softmax:
+def over_states(x: ArrayLike, num_actions: int) -> Softmax:
     r"""The softmax policy on state features, $\phi(s,a) = e_a \otimes x(s)$.
 
     **Arguments:**
@@ -128,7 +170,7 @@ class NetworkSoftmax:
     - `hidden`: The sizes of the hidden layers.
     """
 
-    x: Any
+    x: ArrayField
     num_actions: int
     hidden: Sequence[int] = (16,)
 
@@ -159,52 +201,47 @@ class NetworkSoftmax:
         r"""The size of $\theta$."""
         return sum(rows * columns + columns for rows, columns in self.layers)
 
-    def preferences(self, theta: Any, state: Any) -> Any:
-        """What the network gives to the actions of a state, or of an array of states."""
-        value, place = jnp.asarray(self.x, theta.dtype)[state], 0
+    def preferences(self, theta: Theta, state: Index) -> Float[Array, "*batch a"]:
+        """The network's preferences for the actions of a state, or of an array of states."""
+        value, start = jnp.asarray(self.x, theta.dtype)[state], 0
         for number, (rows, columns) in enumerate(self.layers):
-            weight = theta[place : place + rows * columns].reshape(rows, columns)
-            place += rows * columns
+            weight = theta[start : start + rows * columns].reshape(rows, columns)
+            start += rows * columns
             value = (jnp.tanh(value) if number else value) @ weight
-            value = value + jnp.broadcast_to(theta[place : place + columns], value.shape)
-            place += columns
+            value = value + jnp.broadcast_to(theta[start : start + columns], value.shape)
+            start += columns
         return value
 
-    def __call__(self, theta):
-        theta = _sized(theta, self.num_parameters)
-        return _of_network(self, theta)
+    def __call__(self, theta: ArrayLike) -> Float[Array, "s a"]:
+        return _network_probabilities(self, _sized(theta, self.num_parameters))
 
-    def init(self, key: Any) -> Any:
+    def init(self, key: Key) -> Theta:
         r"""Hidden weights of variance 1 over their inputs; biases and the last layer 0: uniform."""
-        parts = []
+        parts: list[jax.Array] = []
         for number, (rows, columns) in enumerate(self.layers):
             scale = rows**-0.5 if number < len(self.hidden) else 0.0
-            drawn = jax.random.normal(jax.random.fold_in(key, number), (rows * columns,), "float32")
-            parts += [scale * drawn, jnp.zeros(columns, "float32")]
+            noise = jax.random.normal(jax.random.fold_in(key, number), (rows * columns,), "float32")
+            parts += [scale * noise, jnp.zeros(columns, "float32")]
         return jnp.concatenate(parts)
 
-    def at(self, theta: Any, state: Any) -> Any:
+    def probabilities(self, theta: Theta, state: Index) -> Float[Array, "*batch a"]:
         r"""$\pi_\theta(\cdot|s)$."""
         return jax.nn.softmax(self.preferences(theta, state))
 
-    def score(self, theta: Any, state: Any, action: Any) -> Any:
+    def score(self, theta: Theta, state: Index, action: Index) -> Theta:
         r"""$\nabla\log\pi_\theta(a|s)$."""
         return jax.grad(lambda t: jax.nn.log_softmax(self.preferences(t, state))[action])(theta)
 
-    def bound(self, behavior: np.ndarray) -> None:
+    def bound(self, behavior: Float[np.ndarray, "s a"]) -> None:
         r"""No constant of Assumption 3 serves every $\theta$."""
 
 
 @partial(jax.jit, static_argnames="policy")  # compiled at once, not operation by operation
-def _of_network(policy: NetworkSoftmax, theta: Any) -> Any:
+def _network_probabilities(policy: NetworkSoftmax, theta: Theta) -> Float[Array, "s a"]:
     return jax.nn.softmax(policy.preferences(theta, np.arange(len(policy.x))), axis=1)
 
 
-Policy = Softmax | NetworkSoftmax
-"""What an actor can change."""
-
-
-def _softmax(h: Any) -> Any:
+def _softmax(h: Float[jax.Array, " a"]) -> Float[jax.Array, " a"]:
     r"""$e^{h_a}/\sum_be^{h_b}$; of two, with $e^{-|h_0 - h_1|}$ as the only exponential."""
     if len(h) != 2:
         return jax.nn.softmax(h)
@@ -213,14 +250,14 @@ def _softmax(h: Any) -> Any:
     return jnp.where(h < h[::-1], less * more, more)
 
 
-def _sized(theta: Any, size: int) -> Any:
-    theta = jnp.asarray(theta)
-    if theta.shape != (size,):
-        raise ValueError(f"theta: got shape {theta.shape}; {(size,)} is required")
-    return theta
+def _sized(theta: ArrayLike, size: int) -> Float[jax.Array, " n"]:
+    array = jnp.asarray(theta)
+    if array.shape != (size,):
+        raise ValueError(f"theta: got shape {array.shape}; {(size,)} is required")
+    return array
 
 
-def _state_features(x: Any) -> np.ndarray:
+def _state_features(x: ArrayLike) -> Float[np.ndarray, "s k"]:
     x = np.array(x, dtype=np.float64)
     if x.ndim != 2 or not np.isfinite(x).all():
         raise ValueError(f"x: got shape {x.shape}; a finite (states, k) array is required")

@@ -1,31 +1,36 @@
-"""The paper's assumptions, each as a row: what it says, whether it holds, and the figure."""
+"""The paper's assumptions: each with what it says, whether it holds, and the evidence."""
 
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
+from typing import Any, Literal, TypeAlias
 
 import jax
 import numpy as np
+from jaxtyping import Float
 from scipy import sparse
 
-from . import _markov, _quantifiers, oracle
-from .agents.policies import Policy, Softmax
-from .mdp import Problem
-from .oracle.gradient import as_float64, projection_errors
-from .oracle.systems import (
-    column_sizes,
-    LinearSystem,
-    RANK_TOLERANCE,
-    weighted_gram,
-    weighted_norm,
-)
+from .. import _markov, oracle
+from .._markov import Matrix
+from ..agents.policies import NetworkSoftmax, Softmax
+from ..mdp import Problem
+from ..oracle.gradient import as_float64, PolicyFunction, projection_errors
+from ..oracle.systems import column_sizes, RANK_TOLERANCE, weighted_gram, weighted_norm
+from ..types import Params
+from . import every_policy
 
-Verdict = Literal["holds", "fails", "cannot be decided"]
-HOLDS, FAILS, OPEN = "holds", "fails", "cannot be decided"
+Verdict: TypeAlias = Literal["holds", "fails", "cannot be decided"]
+"""Whether an assumption holds."""
+Setting: TypeAlias = Any
+"""What a person chose for one critic or the actor: a number, a function, or None."""
+HOLDS: Verdict = "holds"
+FAILS: Verdict = "fails"
+OPEN: Verdict = "cannot be decided"
+EVERY_ACTION = "let the behaviour take every action with positive probability"
 EXPRESSED = 1e-9  # relative distance below which features express a function
 
 
 @dataclass(frozen=True)
-class Row:
+class Assumption:
     """One assumption: what it says, whether it holds, and why."""
 
     key: str
@@ -36,80 +41,69 @@ class Row:
     """What it says."""
     verdict: Verdict
     """Holds, fails, or cannot be decided."""
-    figure: str
-    """The figure behind the verdict."""
+    evidence: str
+    """The evidence for the verdict: a number, or a reason."""
     remedy: str = ""
     """What to change if it fails, or what would decide it."""
 
 
-def discount(problem: Problem) -> Row:
+def decide(
+    key: str, source: str, statement: str, holds: bool, evidence: str, remedy: str = ""
+) -> Assumption:
+    """Returns an assumption that holds, or fails and has a remedy."""
+    if holds:
+        return Assumption(key, source, statement, HOLDS, evidence)
+    return Assumption(key, source, statement, FAILS, evidence, remedy)
+
+
+def check_discount(problem: Problem) -> Assumption:
     gamma, constant = problem.mdp.discount, problem.mdp.constant_discount
-    statement = "the discount is a constant gamma < 1"
+    row = partial(Assumption, "discount", "Section 2", "the discount is a constant gamma < 1")
     if constant is not None:
-        return Row("discount", "Section 2", statement, HOLDS, f"gamma = {constant:g}")
-    return Row(
-        "discount",
-        "Section 2",
-        statement,
-        FAILS,
-        f"it varies in [{gamma.min():g}, {gamma.max():g}]: outside the paper's statement",
-        "use a constant discount; the exact quantities hold for a varying one too",
-    )
+        return row(HOLDS, f"gamma = {constant:g}")
+    evidence = f"it varies in [{gamma.min():g}, {gamma.max():g}]: outside the paper's statement"
+    remedy = "use a constant discount; the exact quantities hold for a varying one too"
+    return row(FAILS, evidence, remedy)
 
 
-def behavior(problem: Problem) -> list[Row]:
-    chain = problem.mdp.chain(problem.behavior)
-    figure = f"irreducible, period {_markov.period(chain)}"
+def check_behavior(problem: Problem) -> list[Assumption]:
+    mu, chain = problem.behavior, problem.mdp.chain(problem.behavior)
+    mixing = f"irreducible, period {_markov.period(chain)}"
     if chain.shape[0] <= _markov.DENSE:
         moduli = np.sort(np.abs(np.linalg.eigvals(_markov.as_dense(chain))))
         second = moduli[-2] if len(moduli) > 1 and moduli[-2] > RANK_TOLERANCE else 0.0
-        figure += f", second eigenvalue modulus {second:.4g} (mixing)"
-    mu = problem.behavior
+        mixing += f", second eigenvalue modulus {second:.4g} (mixing)"
     s, a = (int(i) for i in np.unravel_index(mu.argmin(), mu.shape))
-    positive = mu.min() > 0
-    return [
-        Row("1.ergodic", "Assumption 1", "the behaviour's chain is ergodic", HOLDS, figure),
-        Row(
-            "1.positive",
-            "Assumption 1",
-            "the behaviour takes every action everywhere",
-            HOLDS if positive else FAILS,
-            f"smallest mu(a|s) = {mu.min():.4g} (state {problem.labels[s]}, action {a})",
-            "" if positive else "let the behaviour take every action with positive probability",
-        ),
-    ]
+    smallest = f"smallest mu(a|s) = {mu.min():.4g} (state {problem.labels[s]}, action {a})"
+    ergodic = partial(decide, "1.ergodic", "Assumption 1", "the behaviour's chain is ergodic")
+    statement = "the behaviour takes every action everywhere"
+    positive = partial(decide, "1.positive", "Assumption 1", statement)
+    return [ergodic(True, mixing), positive(bool(mu.min() > 0), smallest, EVERY_ACTION)]
 
 
-def features(problem: Problem) -> list[Row]:
-    d = problem.stationary
-    joint = problem.stationary_actions.ravel()
-    rows = []
-    for name, words, x, weight in (
-        ("C", "state", problem.x, d),
-        ("C~", "state-action", problem.xa_rows, joint),
+def check_features(problem: Problem) -> list[Assumption]:
+    rows: list[Assumption] = []
+    for name, kind, x, weight in (
+        ("C", "state", problem.x, problem.stationary),
+        ("C~", "state-action", problem.xa_rows, problem.stationary_actions.ravel()),
     ):
         smallest, rank, size = _definiteness(weighted_gram(x, weight, x))
-        regular, excess = rank == size, "some" if rank is None else size - rank
-        rows.append(
-            Row(
-                f"2.{name}",
-                "Assumption 2",
-                f"{name} is nonsingular",
-                HOLDS if regular else FAILS,
-                f"smallest eigenvalue {smallest:.4g}"
-                if regular
-                else "singular" + ("" if rank is None else f": rank {rank} of {size}"),
-                ""
-                if regular
-                else f"the {words} features are linearly dependent: drop {excess} of them "
-                "(least_norm_solution() gives the shortest fixed point)",
-            )
+        excess, evidence = "some", "singular"
+        if rank is not None:
+            excess, evidence = size - rank, f"singular: rank {rank} of {size}"
+        if rank == size:
+            evidence = f"smallest eigenvalue {smallest:.4g}"
+        remedy = (
+            f"the {kind} features are linearly dependent: drop {excess} of them "
+            "(least_norm_solution() gives the shortest fixed point)"
         )
+        statement = f"{name} is nonsingular"
+        rows.append(decide(f"2.{name}", "Assumption 2", statement, rank == size, evidence, remedy))
     return rows
 
 
-def _definiteness(C) -> tuple[float, int | None, int]:
-    """The smallest eigenvalue, the rank and the size of a positive semidefinite matrix.
+def _definiteness(C: Matrix) -> tuple[float, int | None, int]:
+    """Returns the smallest eigenvalue, the rank and the size of a positive semidefinite matrix.
 
     The rank is that of the matrix with a unit diagonal: small features are not dependent. That of
     a large sparse matrix is known only where it is full.
@@ -134,173 +128,148 @@ def _definiteness(C) -> tuple[float, int | None, int]:
     return float(smallest[0]), size, size
 
 
-def policy_parameters(problem: Problem, policy, theta) -> Row:
-    source, statement = "Assumption 3", "psi and its gradient are bounded and Lipschitz in theta"
+def check_policy(problem: Problem, policy: PolicyFunction | None, theta: Params) -> Assumption:
+    statement = "psi and its gradient are bounded and Lipschitz in theta"
+    row = partial(Assumption, "3", "Assumption 3", statement)
     if policy is None:
-        return Row(
-            "3",
-            source,
-            statement,
-            OPEN,
-            "the target is fixed: there is no theta",
-            "give a policy as target: a Softmax, or a function of theta",
-        )
-    bound = policy.bound(problem.behavior) if isinstance(policy, Policy) else None
+        remedy = "give a policy as target: a Softmax, or a function of theta"
+        return row(OPEN, "the target is fixed: there is no theta", remedy)
+    is_softmax = isinstance(policy, Softmax | NetworkSoftmax)
+    bound = policy.bound(problem.behavior) if is_softmax else None
     if bound == np.inf:
-        return Row(
-            "3",
-            source,
-            statement,
-            FAILS,
-            "psi = grad pi / mu is unbounded where mu = 0",
-            "let the behaviour take every action with positive probability",
-        )
+        return row(FAILS, "psi = grad pi / mu is unbounded where mu = 0", EVERY_ACTION)
     if bound is not None:
-        return Row(
-            "3", source, statement, HOLDS, f"linear softmax: C_0 = {bound:.4g} for every theta"
-        )
+        return row(HOLDS, f"linear softmax: C_0 = {bound:.4g} for every theta")
     with jax.enable_x64(True):
         leaves = jax.tree.leaves(jax.jacrev(policy)(as_float64(theta)))
-    flat = np.concatenate(
-        [np.asarray(leaf).reshape(problem.behavior.size, -1) for leaf in leaves], 1
-    )
+    size = problem.behavior.size
+    flat = np.concatenate([np.asarray(leaf).reshape(size, -1) for leaf in leaves], 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         largest = np.nanmax(np.linalg.norm(flat, axis=1) / problem.behavior.ravel())
-    figure = f"checked at this theta: max |psi| = {largest:.4g}"
-    if isinstance(policy, Policy):
-        figure += "; no constant serves every theta of a network"
+    evidence = f"checked at this theta: max |psi| = {largest:.4g}"
+    if is_softmax:
+        evidence += "; no constant serves every theta of a network"
     verdict = OPEN if np.isfinite(largest) else FAILS
-    return Row("3", source, statement, verdict, figure, "a linear softmax policy decides it")
+    return row(verdict, evidence, "a linear softmax policy decides it")
 
 
-def closeness(problem: Problem, target: np.ndarray, policy) -> list[Row]:
-    """Assumption 4: at a fixed target, for every theta of a softmax, or at this theta."""
+def check_closeness(
+    problem: Problem, target: Float[np.ndarray, "s a"], policy: PolicyFunction | None
+) -> list[Assumption]:
+    """Checks Assumption 4: at a fixed target, for every theta of a softmax, or at this theta."""
     softmax = policy if isinstance(policy, Softmax) else None
-    nearer, other = "bring the target closer to the behaviour", "use other features"
-    checks = (
-        ("4a.F", "positive semidefinite", _quantifiers.are_semidefinite, _eigenvalue, nearer),
-        ("4a.F~", "positive semidefinite", _quantifiers.are_semidefinite, _eigenvalue, nearer),
-        ("4b.A", "nonsingular", _quantifiers.are_invertible, _singular_value, other),
-        ("4b.A~", "nonsingular", _quantifiers.are_invertible, _singular_value, other),
-    )
-    families, unknown = {}, ""
+    families: dict[str, every_policy.Family] = {}
+    unknown = ""
     try:
-        families = _quantifiers.families(problem, target, softmax)
+        families = every_policy.build_families(problem, target, softmax)
     except ValueError as error:
         unknown = str(error)
-    rows: list[Row] = []
-    for key, words, test, measure, remedy in checks:
-        name = key[3:]
-        source, statement = f"Assumption 4({key[1]})", f"{name} is {words}"
+    undecided = "a linear softmax decides it"
+    if softmax:
+        undecided = "too many deterministic policies, or some that this policy cannot approach"
+    rows: list[Assumption] = []
+    for name in ("F", "F~", "A", "A~"):
+        if name[0] == "F":
+            part, statement, test = "a", "positive semidefinite", every_policy.are_semidefinite
+            measure, remedy = _eigenvalue, "bring the target closer to the behaviour"
+        else:
+            part, statement, test = "b", "nonsingular", every_policy.are_invertible
+            measure, remedy = _singular_value, "use other features"
+        row = partial(
+            Assumption, f"4{part}.{name}", f"Assumption 4({part})", f"{name} is {statement}"
+        )
         if name not in families:
-            rows.append(Row(key, source, statement, OPEN, unknown))
+            rows.append(row(OPEN, unknown))
             continue
         family = families[name]
-        here, figure = family.holds_here(test), measure(family.here[0])
+        holds, evidence = family.holds_at_target(test), measure(family.at_target[0])
         if policy is None:
-            verdict = HOLDS if here else FAILS
+            verdict = HOLDS if holds else FAILS
         else:
-            every = family.holds_everywhere(test) if softmax else (None if here else False)
-            verdict = OPEN if every is None else HOLDS if every else FAILS
-            figure = f"{'checked ' if verdict == OPEN else ''}at this theta: {figure}"
+            everywhere = family.holds_everywhere(test) if softmax else (None if holds else False)
+            verdict = OPEN if everywhere is None else HOLDS if everywhere else FAILS
+            evidence = f"{'checked ' if verdict == OPEN else ''}at this theta: {evidence}"
             if verdict == HOLDS:
-                figure += "; the deterministic policies show it for every theta"
-            elif verdict == FAILS and here:
-                figure += "; it fails at another theta"
-        if verdict == OPEN:
-            remedy = (
-                "too many deterministic policies, or some that this policy cannot approach"
-                if softmax
-                else "a linear softmax decides it"
-            )
-        rows.append(
-            Row(key, source, statement, verdict, figure, "" if verdict == HOLDS else remedy)
-        )
-    rows.append(_target_chain(problem, target, policy))
-    return rows
+                evidence += "; the deterministic policies show it for every theta"
+            elif verdict == FAILS and holds:
+                evidence += "; it fails at another theta"
+        rows.append(row(verdict, evidence, {HOLDS: "", FAILS: remedy, OPEN: undecided}[verdict]))
+    return [*rows, _check_target_chain(problem, target, policy)]
 
 
-def _eigenvalue(matrix: np.ndarray) -> str:
+def _eigenvalue(matrix: Float[np.ndarray, "n n"]) -> str:
     return f"smallest eigenvalue {np.linalg.eigvalsh(matrix)[0]:.4g}"
 
 
-def _singular_value(matrix: np.ndarray) -> str:
+def _singular_value(matrix: Float[np.ndarray, "n n"]) -> str:
     return f"smallest singular value {np.linalg.svd(matrix, compute_uv=False)[-1]:.4g}"
 
 
-def _target_chain(problem: Problem, target: np.ndarray, policy) -> Row:
-    source, statement = "Assumption 4(c)", "the target's chain is ergodic"
-    if isinstance(policy, Policy):
-        figure = "a softmax takes every action: irreducible for every theta"
-        return Row("4c", source, statement, HOLDS, figure)
+def _check_target_chain(
+    problem: Problem, target: Float[np.ndarray, "s a"], policy: PolicyFunction | None
+) -> Assumption:
+    row = partial(Assumption, "4c", "Assumption 4(c)", "the target's chain is ergodic")
+    if isinstance(policy, Softmax | NetworkSoftmax):
+        return row(HOLDS, "a softmax takes every action: irreducible for every theta")
     chain = problem.mdp.chain(target)
     num_classes = int(_markov.strong_classes(chain).max()) + 1
     if num_classes > 1:
         remedy = "give every action of the target a positive probability"
-        return Row("4c", source, statement, FAILS, f"{num_classes} classes", remedy)
-    figure = f"irreducible, period {_markov.period(chain)}"
+        return row(FAILS, f"{num_classes} classes", remedy)
+    evidence = f"irreducible, period {_markov.period(chain)}"
     if policy is None:
-        return Row("4c", source, statement, HOLDS, figure)
-    return Row(
-        "4c", source, statement, OPEN, f"checked at this theta: {figure}", "a softmax decides it"
-    )
+        return row(HOLDS, evidence)
+    return row(OPEN, f"checked at this theta: {evidence}", "a softmax decides it")
 
 
-def mean_fields(problem: Problem, target: np.ndarray, ridges: tuple) -> list[Row]:
-    """Assumption 5(6) of the appendix: the symmetric part of the mean matrix, and its spectrum."""
-    rows = []
+def check_mean_fields(
+    problem: Problem, target: Float[np.ndarray, "s a"], ridges: tuple[Setting, Setting]
+) -> list[Assumption]:
+    """Checks Assumption 5(6) of the appendix, on the symmetric part of the mean matrix."""
+    rows: list[Assumption] = []
     critics = (("5.G", "GEM", oracle.gem_system), ("5.G~", "GQ2", oracle.gq2_system))
-    for (key, name, make), ridge in zip(critics, ridges, strict=True):
-        source = "Assumption 5(6)"
+    for (key, name, build), ridge in zip(critics, ridges, strict=True):
         statement = f"{name}'s mean matrix is uniformly positive definite"
+        row = partial(Assumption, key, "Assumption 5(6)", statement)
         if ridge is None or callable(ridge):
-            rows.append(Row(key, source, statement, OPEN, "not given", "give ridge, a number"))
+            rows.append(row(OPEN, "not given", "give ridge, a number"))
             continue
         try:
-            system: LinearSystem = make(problem, target, ridge)
+            system = build(problem, target, ridge)
         except ValueError as error:
-            rows.append(Row(key, source, statement, OPEN, str(error)))
+            rows.append(row(OPEN, str(error)))
             continue
         size = len(system.vector) // 2
         smallest, rank, _ = _definiteness(system.matrix[:size, :size])
-        definite = rank == size and ridge > 0
-        figure = f"d'Gd >= {max(min(smallest, ridge), 0.0) if rank == size else 0.0:.4g} |d|^2"
+        evidence = f"d'Gd >= {max(min(smallest, ridge), 0.0) if rank == size else 0.0:.4g} |d|^2"
         slowest = system.slowest_mode()
         if slowest is not None:
-            figure += f", slowest mode Re(lambda) = {slowest:.4g}"
-        remedy = "" if definite else "it needs a nonsingular C and eta > 0"
-        rows.append(Row(key, source, statement, HOLDS if definite else FAILS, figure, remedy))
+            evidence += f", slowest mode Re(lambda) = {slowest:.4g}"
+        if rank == size and ridge > 0:
+            rows.append(row(HOLDS, evidence))
+        else:
+            rows.append(row(FAILS, evidence, "it needs a nonsingular C and eta > 0"))
     return rows
 
 
-def expressed(problem: Problem, target: np.ndarray) -> list[Row]:
-    """Section 5: whether the quantities of interest lie in the span of the features."""
+def check_expressiveness(problem: Problem, target: Float[np.ndarray, "s a"]) -> list[Assumption]:
+    """Checks whether the emphasis and the action values lie in the span of the features."""
     try:
-        emphasis_error, value_error = projection_errors(problem, target)
+        errors = projection_errors(problem, target)
     except ValueError as error:
-        words = "the features express {}_pi"
-        return [
-            Row(f"span.{key}", "Section 5", words.format(key), OPEN, str(error)) for key in "mq"
-        ]
-    d, m = problem.stationary, oracle.emphasis(problem, target)
-    q = oracle.action_values(problem, target)
-    joint = problem.stationary_actions.ravel()
-    norms = weighted_norm(d, m), weighted_norm(joint, q.ravel())
-    rows = []
-    for key, words, error, norm in (
-        ("m", "the features express m_pi", emphasis_error, norms[0]),
-        ("q", "the state-action features express q_pi", value_error, norms[1]),
-    ):
+        unknown = partial(Assumption, source="Section 5", verdict=OPEN, evidence=str(error))
+        return [unknown(f"span.{k}", statement=f"the features express {k}_pi") for k in "mq"]
+    m, q = oracle.emphasis(problem, target), oracle.action_values(problem, target)
+    norms = (
+        weighted_norm(problem.stationary, m),
+        weighted_norm(problem.stationary_actions.ravel(), q.ravel()),
+    )
+    rows: list[Assumption] = []
+    statements = "the features express m_pi", "the state-action features express q_pi"
+    for key, statement, error, norm in zip("mq", statements, errors, norms, strict=True):
         relative = error / norm if norm > 0 else 0.0
-        holds = relative <= EXPRESSED
-        rows.append(
-            Row(
-                f"span.{key}",
-                "Section 5",
-                words,
-                HOLDS if holds else FAILS,
-                "relative distance " + ("0" if holds else f"{relative:.4g}"),
-                "" if holds else "the limit is biased whatever the ridge: add or change features",
-            )
-        )
+        holds = bool(relative <= EXPRESSED)
+        evidence = "relative distance " + ("0" if holds else f"{relative:.4g}")
+        remedy = "the limit is biased whatever the ridge: add or change features"
+        rows.append(decide(f"span.{key}", "Section 5", statement, holds, evidence, remedy))
     return rows

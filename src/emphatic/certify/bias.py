@@ -1,25 +1,25 @@
 r"""The bias $b(\theta)$ of COF-PAC where an actor starts and where it ends."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
 
-from . import oracle
-from .agents.exact import follow
-from .agents.policies import Softmax
-from .mdp import Problem
-from .oracle.gradient import critics
+from .. import oracle
+from ..agents.policies import Softmax
+from ..mdp import Problem
+from ..oracle.gradient import critics, PolicyFunction
+from ..oracle.mean_field import follow
+from ..types import Params
 
-WORK = 3e5  # entries that one look at the mean field may touch: a second or two for all
-FAR = 1e7  # how long it is followed, in units of 1/|d m q|
-CLOSE = 1e-4  # of the gradient at the start: less is left when the mean field has come so far
+WORK = 3e5  # entries that one evaluation of the mean field may touch: a second or two for all
+FAR = 1e7  # the time for which it is followed, in units of 1/|d m q|
+CLOSE = 1e-4  # of the gradient at the start: less is left at that time
 
 
 @dataclass(frozen=True)
 class Bias:
-    r"""What Theorem 3 compares, at one $\theta$."""
+    r"""The gradient and the bias that Theorem 3 compares, at one $\theta$."""
 
     objective: float
     """$J(\\theta)$."""
@@ -29,24 +29,28 @@ class Bias:
     """$\\|b(\\theta)\\|$."""
 
 
-def ends(
-    problem: Problem, policy: Any, theta: Any, theta_end: Any, ridge: Any
+def bias_at_ends(
+    problem: Problem,
+    policy: PolicyFunction,
+    theta: Params,
+    theta_end: Params | None,
+    ridge: float | None,
 ) -> tuple[Bias | None, Bias | None, str]:
-    """The bias at the start and at the end, and where the end is or why it is not known."""
+    """Computes the bias at the start and at the end; the note says where that is, or why not."""
     if not ridge:
         return None, None, "it is that of gem and gq2 with one positive ridge, which was not given"
-    start, where = None, "at theta_end"
+    start, note = None, "at theta_end"
     try:
         start = _bias(problem, policy, theta, ridge)
         if theta_end is None:
-            where = "where the mean field of COF-PAC leads"
-            theta_end = _followed(problem, policy, theta, ridge)
-        return start, _bias(problem, policy, theta_end, ridge), where
+            note = "where the mean field of COF-PAC leads"
+            theta_end = _follow(problem, policy, theta, ridge)
+        return start, _bias(problem, policy, theta_end, ridge), note
     except ValueError as error:
         return start, None, str(error)
 
 
-def _bias(problem: Problem, policy: Any, theta: Any, ridge: float) -> Bias:
+def _bias(problem: Problem, policy: PolicyFunction, theta: Params, ridge: float) -> Bias:
     return Bias(
         oracle.objective(problem, oracle.probabilities(policy, theta)),
         _norm(oracle.policy_gradient(problem, policy, theta)),
@@ -54,11 +58,11 @@ def _bias(problem: Problem, policy: Any, theta: Any, ridge: float) -> Bias:
     )
 
 
-def _norm(tree: Any) -> float:
+def _norm(tree: Params) -> float:
     return float(np.sqrt(sum((leaf**2).sum() for leaf in jax.tree.leaves(tree))))
 
 
-def _followed(problem: Problem, policy: Any, theta: Any, ridge: float) -> np.ndarray:
+def _follow(problem: Problem, policy: PolicyFunction, theta: Params, ridge: float) -> Params:
     if not isinstance(policy, Softmax):
         raise ValueError("the mean field is followed for a linear softmax only; give theta_end")
     size = problem.xa_rows.shape[1]

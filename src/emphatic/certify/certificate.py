@@ -1,28 +1,30 @@
-"""Certificates: the paper's assumptions, each with a verdict and the figure behind it."""
+"""Certificates: the paper's assumptions, each with a verdict and the evidence behind it."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any
+from typing import TypeAlias
 
 import jax
 import numpy as np
+from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from . import _assumptions as assume
-from . import _checks as checks
-from . import _settings as settings
-from . import oracle
-from ._assumptions import HOLDS
-from ._assumptions import Row as Row
-from ._ends import Bias as Bias
-from ._ends import CLOSE, ends
-from ._names import unknown
-from ._types import Agent
-from .agents.policies import Policy
-from .mdp import Problem
-from .oracle.ridge import require_tolerance
-from .schedules import Polynomial
+from .. import _validation as checks, oracle
+from .._validation import unknown
+from ..agents.damping import Damping
+from ..agents.policies import NetworkSoftmax, Softmax
+from ..mdp import Problem
+from ..oracle.gradient import PolicyFunction
+from ..oracle.ridge import require_tolerance
+from ..types import Agent, Number, Params, Schedule
+from . import assumptions, conditions
+from .assumptions import Assumption, HOLDS, Setting
+from .bias import Bias, bias_at_ends, CLOSE
+
+Target: TypeAlias = ArrayLike | PolicyFunction | None
+"""A fixed target policy, a policy that an actor changes, or the problem's own target."""
+Pair: TypeAlias = tuple[object, ...]
+"""Two settings, that of the critic of the emphasis and that of the critic of values."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Theorem:
     claim: str
     """What it gives."""
     needs: tuple[str, ...]
-    """The keys of the rows that must hold."""
+    """The keys of the assumptions that must hold."""
     missing: tuple[str, ...]
     """Those that do not."""
     converges: bool = True
@@ -42,7 +44,7 @@ class Theorem:
 
     @property
     def covers(self) -> bool:
-        """Whether every row that the result needs holds."""
+        """Whether every assumption that the result needs holds."""
         return not self.missing
 
 
@@ -50,8 +52,8 @@ class Theorem:
 class Certificate:
     """The assumptions, the theorems that follow, and what the ridge costs."""
 
-    rows: tuple[Row, ...]
-    """One row for each assumption."""
+    rows: tuple[Assumption, ...]
+    """The assumptions, a row of the table for each."""
     theorems: tuple[Theorem, ...]
     """The results that could cover the set-up."""
     ridge_cost: oracle.RidgeCost | None
@@ -65,7 +67,8 @@ class Certificate:
     end_note: str = ""
     """Where that is, or why it is not known; empty for a fixed target."""
 
-    def __getitem__(self, key: str) -> Row:
+    def __getitem__(self, key: str) -> Assumption:
+        """Returns the assumption with this key."""
         rows = {row.key: row for row in self.rows}
         if key not in rows:
             raise unknown("row", key, rows)
@@ -84,8 +87,7 @@ class Certificate:
         """
         if self.start is None or self.end is None:
             return None
-        rounding = CLOSE * self.start.gradient_norm
-        return self.end.gradient_norm <= self.end.bias_norm + rounding
+        return self.end.gradient_norm <= self.end.bias_norm + CLOSE * self.start.gradient_norm
 
     @property
     def advice(self) -> str:
@@ -96,26 +98,26 @@ class Certificate:
             return "; ".join(f"{theorem.name}: {theorem.claim}" for theorem in covering)
         nearest = min(results, key=lambda theorem: len(theorem.missing))
         rows = [self[key] for key in nearest.missing]
-        changes = "; ".join(f"{row.statement}: {row.remedy or row.figure}" for row in rows)
+        changes = "; ".join(f"{row.statement}: {row.remedy or row.evidence}" for row in rows)
         return f"no theorem covers this set-up. For {nearest.name}: {changes}"
 
 
 def certify(
     problem: Problem,
-    target: ArrayLike | Callable[[Any], Any] | Agent | None = None,
-    ridge: float | tuple | None = None,
-    step_size: Polynomial | float | Callable | tuple | None = None,
-    actor_step_size: Polynomial | float | Callable | None = None,
-    damping: float | Callable | tuple | None = None,
-    theta: Any = None,
+    target: Target | Agent = None,
+    ridge: Number | Schedule | Pair | None = None,
+    step_size: Number | Schedule | Pair | None = None,
+    actor_step_size: Number | Schedule | None = None,
+    damping: Number | Damping | Pair | None = None,
+    theta: Params | None = None,
     tolerance: float | None = None,
-    theta_end: Any = None,
+    theta_end: Params | None = None,
 ) -> Certificate:
     r"""Checks each assumption of the paper, and says which theorem covers the set-up.
 
-    What is not given leaves its row open, and the row names what would decide it. Statements about
-    every $\theta$ are decided for linear [Softmax] policies; for other policies they are checked at
-    one $\theta$ only and stay open unless they fail there.
+    What is not given leaves its assumption open, and the remedy names what would decide it.
+    Statements about every $\theta$ are decided for linear [Softmax] policies; for other policies
+    they are checked at one $\theta$ only and stay open unless they fail there.
 
     With a ridge, and a policy that changes, the certificate says how large the gradient and the
     bias $b(\theta) = \nabla J(\theta) - \hat g(\theta)$ are at the start and at the end, because
@@ -142,64 +144,75 @@ def certify(
       mean field of COF-PAC, if the policy is a [Softmax] and the problem small.
     """
     agent = target if isinstance(target, Agent) else None
+    target_policy: Target = target.policy if isinstance(target, Agent) else target
     if agent is not None:
         given = {"ridge": ridge, "step_size": step_size, "actor_step_size": actor_step_size}
         for name, value in {**given, "damping": damping, "theta": theta}.items():
             if value is not None:
                 raise ValueError(f"{name}: given beside an agent, which has its own")
-        ridge, step_size = (settings.of_critics(agent, name) for name in ("ridge", "step_size"))
-        actor_step_size, damping = agent.step_size, agent.dampings
-        target, theta = agent.policy, agent.theta
-    policy = target if callable(target) else None
+        ridge = conditions.critic_settings(agent, "ridge")
+        step_size = conditions.critic_settings(agent, "step_size")
+        actor_step_size, damping, theta = agent.step_size, agent.dampings, agent.theta
+    policy = target_policy if callable(target_policy) else None
     if policy is not None:
-        theta, theta_end = _parameters(problem, policy, theta, theta_end)
+        theta, theta_end = _check_parameters(problem, policy, theta, theta_end)
     elif theta_end is not None:
         raise ValueError("theta_end: a fixed target has no parameters; give a policy as target")
-    probability = _probabilities(problem, target, theta)
+    probability = _probabilities(problem, target_policy, theta)
     require_tolerance(tolerance)
-    ridges = settings.pair("ridge", ridge)
-    alphas = settings.schedules("step_size", step_size)
-    beta = settings.schedule("actor_step_size", actor_step_size)
+    ridges = conditions.as_pair("ridge", ridge)
+    alphas = conditions.as_schedules("step_size", step_size)
+    beta = conditions.as_schedule("actor_step_size", actor_step_size)
     sizes = [x.shape[1] for x in (problem.x, problem.xa_rows)]
     if agent is not None and agent.features is not None:
         sizes = [agent.policy.num_parameters] * 2
-    damped = settings.dampings(damping, sizes)
-    critics = [] if agent is None else [settings.critics(agent)]
+    dampings = conditions.check_dampings(damping, sizes)
+    critics = [] if agent is None else [conditions.check_critics(agent)]
+    fixed = policy is None
 
-    rows = [assume.discount(problem), *assume.behavior(problem), *assume.features(problem)]
-    rows.append(assume.policy_parameters(problem, policy, theta))
-    rows += [*critics, settings.ridges(ridges, fixed=policy is None)]
-    rows.append(settings.robbins_monro("alpha", "the critics'", "step_size", alphas))
-    if policy is not None:
-        rows.append(settings.robbins_monro("beta", "the actor's", "actor_step_size", (beta, beta)))
-        rows += [settings.timescales(alphas, beta), damped]
-    rows.append(settings.condition(rows, fixed=policy is None))
-    rows += assume.closeness(problem, probability, policy)
-    rows += assume.mean_fields(problem, probability, ridges)
-    rows += assume.expressed(problem, probability)
-    theorems = _theorems(rows, ridges[0], fixed=policy is None)
+    rows = [
+        assumptions.check_discount(problem),
+        *assumptions.check_behavior(problem),
+        *assumptions.check_features(problem),
+        assumptions.check_policy(problem, policy, theta),
+        *critics,
+        conditions.check_ridges(ridges, fixed),
+        conditions.check_robbins_monro("alpha", "the critics'", "step_size", alphas),
+    ]
+    if not fixed:
+        rows += [
+            conditions.check_robbins_monro("beta", "the actor's", "actor_step_size", (beta, beta)),
+            conditions.check_timescales(alphas, beta),
+            dampings,
+        ]
+    rows.append(conditions.check_slow_change(rows, fixed))
+    rows += assumptions.check_closeness(problem, probability, policy)
+    rows += assumptions.check_mean_fields(problem, probability, ridges)
+    rows += assumptions.check_expressiveness(problem, probability)
 
     same = isinstance(ridges[0], Real) and ridges[0] == ridges[1]
     eta = float(ridges[0]) if same else None
     cost, note = None, "give ridge, one number for both critics, to learn what it costs"
     if eta is not None:
         try:
-            where = probability if policy is None else policy
-            cost, note = oracle.ridge_cost(problem, where, eta, theta, tolerance), ""
+            cost = oracle.ridge_cost(problem, policy or probability, eta, theta, tolerance)
+            note = ""
         except ValueError as error:
             note = str(error)
+    certificate = Certificate(tuple(rows), _theorems(rows, ridges[0], fixed), cost, note)
     if policy is None:
-        return Certificate(tuple(rows), theorems, cost, note)
+        return certificate
     if any(row.verdict != HOLDS for row in critics):
         eta = None
-    return Certificate(
-        tuple(rows), theorems, cost, note, *ends(problem, policy, theta, theta_end, eta)
-    )
+    start, end, end_note = bias_at_ends(problem, policy, theta, theta_end, eta)
+    return replace(certificate, start=start, end=end, end_note=end_note)
 
 
-def _parameters(problem: Problem, policy: Any, theta: Any, theta_end: Any) -> tuple[Any, Any]:
-    """The first and the last parameters, checked where the policy knows their number."""
-    if not isinstance(policy, Policy):
+def _check_parameters(
+    problem: Problem, policy: PolicyFunction, theta: Params | None, theta_end: Params | None
+) -> tuple[Params, Params | None]:
+    """Checks the first and the last parameters where the policy knows their number."""
+    if not isinstance(policy, Softmax | NetworkSoftmax):
         if theta is None:
             raise ValueError("theta: not given; a policy that is a function needs its parameters")
         return theta, theta_end
@@ -208,16 +221,18 @@ def _parameters(problem: Problem, policy: Any, theta: Any, theta_end: Any) -> tu
             f"target: got a policy of {policy.shape} states and actions; the problem has "
             f"{problem.behavior.shape}"
         )
+    shape = (policy.num_parameters,)
     theta = policy.init(jax.random.key(0)) if theta is None else theta
-    first, last = (
-        each if each is None else checks.shaped(name, each, (policy.num_parameters,), "parameters")
-        for name, each in (("theta", theta), ("theta_end", theta_end))
-    )
-    return first, last
+    theta = checks.shaped("theta", theta, shape, "parameters")
+    if theta_end is not None:
+        theta_end = checks.shaped("theta_end", theta_end, shape, "parameters")
+    return theta, theta_end
 
 
-def _probabilities(problem: Problem, target: Any, theta: Any) -> np.ndarray:
-    """The target's probabilities; what the behaviour skips is refused for a fixed one only."""
+def _probabilities(
+    problem: Problem, target: Target, theta: Params | None
+) -> Float[np.ndarray, "s a"]:
+    """The target's probabilities; actions that the behaviour skips are refused if it is fixed."""
     if not callable(target):
         return problem.require_target(target)
     shape = problem.behavior.shape
@@ -226,54 +241,30 @@ def _probabilities(problem: Problem, target: Any, theta: Any) -> np.ndarray:
     return probability if skipped else problem.require_target(probability)
 
 
-def _theorems(rows: list[Row], ridge: Any, fixed: bool) -> tuple[Theorem, ...]:
+def _theorems(rows: list[Assumption], ridge: Setting, fixed: bool) -> tuple[Theorem, ...]:
     critics = tuple(row.key for row in rows if row.key == "critics")  # an agent's
     common = ("discount", "1.ergodic", "1.positive", *critics)
     both, actor = ("2.C", "2.C~"), ("beta", "timescales", "damping")
     bias = ("3", "4a.F", "4a.F~", "4b.A", "4b.A~", "4c")
-    results: list[tuple[str, str, tuple[str, ...]]] = [
-        (
-            "Theorem 1",
-            "GEM converges: w_t - w*(eta) -> 0 almost surely",
-            (*common, "2.C", "ridge", "alpha", "condition"),
-        ),
-        (
-            "Theorem 2",
-            "GQ2 converges: u_t - u*(eta) -> 0 almost surely",
-            (*common, "2.C~", "ridge", "alpha", "condition"),
-        ),
+    verdict = {row.key: row.verdict for row in rows}
+
+    def theorem(name: str, claim: str, *keys: str, converges: bool = True) -> Theorem:
+        needs = (*common, *keys)
+        missing = tuple(key for key in needs if verdict[key] != HOLDS)
+        return Theorem(name, claim, needs, missing, converges)
+
+    gem, gq2 = "w_t - w*(eta) -> 0 almost surely", "u_t - u*(eta) -> 0 almost surely"
+    results = [
+        theorem("Theorem 1", f"GEM converges: {gem}", "2.C", "ridge", "alpha", "condition"),
+        theorem("Theorem 2", f"GQ2 converges: {gq2}", "2.C~", "ridge", "alpha", "condition"),
     ]
     if fixed and ridge == 0.0:
-        results.append(
-            (
-                "Yu (2017), as cited in Section 3",
-                "with a fixed target GEM without a ridge converges to w*(0) = A^{-1}X'Di",
-                (*common, "2.C", "4b.A", "alpha", "condition"),
-            )
-        )
+        claim = "with a fixed target GEM without a ridge converges to w*(0) = A^{-1}X'Di"
+        name = "Yu (2017), as cited in Section 3"
+        results.append(theorem(name, claim, "2.C", "4b.A", "alpha", "condition"))
     if not fixed:
-        results.append(
-            (
-                "Theorem 3",
-                "COF-PAC visits every neighbourhood of {|grad J| <= |b|} infinitely often",
-                (*common, *both, "3", "ridge", "alpha", *actor),
-            )
-        )
-        results.append(
-            (
-                "Proposition 3",
-                "the bias of COF-PAC is bounded by the projection errors and the ridge",
-                (*common, *both, *bias),
-            )
-        )
-    verdict = {row.key: row.verdict for row in rows}
-    return tuple(
-        Theorem(
-            name,
-            claim,
-            needs,
-            missing=tuple(key for key in needs if verdict[key] != HOLDS),
-            converges=name != "Proposition 3",
-        )
-        for name, claim, needs in results
-    )
+        claim = "COF-PAC visits every neighbourhood of {|grad J| <= |b|} infinitely often"
+        results.append(theorem("Theorem 3", claim, *both, "3", "ridge", "alpha", *actor))
+        claim = "the bias of COF-PAC is bounded by the projection errors and the ridge"
+        results.append(theorem("Proposition 3", claim, *both, *bias, converges=False))
+    return tuple(results)

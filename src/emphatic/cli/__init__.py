@@ -2,37 +2,17 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from .._names import unknown
-from . import completion, exact, experiments, networks
+from .._validation import unknown
+from .commands import COMMANDS, GROUPS
 
 HELP = """\
-[bold]emphatic[/bold]: off-policy learning, exactly and at the speed of the hardware
+[bold]emphatic[/bold]: off-policy reinforcement learning, exactly and at the speed of the hardware
 
 [bold]usage[/bold]: emphatic COMMAND [PROBLEM, FIGURE, FILE or FOLDER] [OPTIONS]
 
-[bold]exact answers[/bold]
-  [cyan]problems[/cyan]    list the named problems and their options
-  [cyan]solve[/cyan]       print the exact quantities: distribution, values, emphasis, limits
-  [cyan]certify[/cyan]     check the assumptions; exit status 0 if a theorem applies, else 1
-  [cyan]predict[/cyan]     exact learning curves, stable and best step sizes, without simulation
-  [cyan]export[/cyan]      write a problem to a .npz file
-
-[bold]experiments[/bold]
-  [cyan]compare[/cyan]     run two or more learners on a problem, side by side
-  [cyan]sweep[/cyan]       run the experiment of a TOML file, or what is missing of it
-  [cyan]status[/cyan]      show how far an experiment is
-  [cyan]reproduce[/cyan]   run the experiments behind a figure of the paper (or all), and draw it
-  [cyan]report[/cyan]      write results as one page of HTML
-
-[bold]networks[/bold]
-  [cyan]train[/cyan]       train networks on Reacher or on a Gymnasium environment
-  [cyan]evaluate[/cyan]    play episodes with a policy that was trained
-
-  [cyan]completion[/cyan]  print what makes a shell complete these words
-
-A PROBLEM is a name from [cyan]emphatic problems[/cyan] or the path of a .npz file.
+{commands}A PROBLEM is a name from [cyan]emphatic problems[/cyan] or the path of an .npz file.
 Its options follow it; [cyan]emphatic COMMAND PROBLEM --help[/cyan] lists them.
 
 [bold]examples[/bold]
@@ -50,27 +30,21 @@ Its options follow it; [cyan]emphatic COMMAND PROBLEM --help[/cyan] lists them.
   emphatic evaluate pendulum --episodes 20
 
 [bold]exit status[/bold]
-  0    done; certify: a theorem applies
-  1    certify: no theorem applies; status: something is left; sweep: a unit was set aside
-  2    bad input: one line on standard error says what was seen and what is required
-  130  Ctrl-C; what is finished is kept, and the same command goes on
-"""
-
-COMMANDS: dict[str, Callable[[list[str]], int]] = {
-    "problems": exact.problems_command,
-    "solve": exact.solve_command,
-    "certify": exact.certify_command,
-    "predict": exact.predict_command,
-    "export": exact.export_command,
-    "compare": experiments.compare_command,
-    "sweep": experiments.sweep_command,
-    "status": experiments.status_command,
-    "reproduce": experiments.reproduce_command,
-    "report": experiments.report_command,
-    "train": networks.train_command,
-    "evaluate": networks.evaluate_command,
-    "completion": completion.completion_command,
-}
+  0    success; certify: a theorem applies
+  1    certify: no theorem applies; status: work remains; sweep: a unit was set aside
+  2    bad input: one line on standard error says what was given and what is required
+  130  Ctrl-C; finished work is kept, and the same command resumes it
+""".format(
+    commands="".join(
+        f"[bold]{title}[/bold]\n"
+        + "".join(
+            f"  [cyan]{name}[/cyan] {command.argument:{18 - len(name)}}  {command.summary}\n"
+            for name, command in group.items()
+        )
+        + "\n"
+        for title, group in GROUPS.items()
+    )
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -95,16 +69,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
-        from .._show import console
+        from .tables import console
 
         console().print(HELP, end="")
         return 0
     name, *rest = arguments
     if name == "--version":
-        from importlib.metadata import version
+        from .. import __version__
 
-        print(f"emphatic {version('emphatic')}")
+        print(f"emphatic {__version__}")
         return 0
     if name not in COMMANDS:
         raise unknown("command", name, COMMANDS)
-    return COMMANDS[name](rest)
+    return COMMANDS[name].function(rest) or 0

@@ -1,162 +1,169 @@
 """Commands of experiments: compare, sweep, status, reproduce and report."""
 
 import dataclasses
+import itertools
 import sys
 from pathlib import Path
 from typing import Any, Literal
 
-from .._names import unknown
-from .networks import use_cores
-from .parsing import parse, parsed, place_and_options
+from .._validation import unknown
+from .parsing import parse_options, parse_path, parse_problem, split_argument
+from .training import use_cores
 
 
 @dataclasses.dataclass
-class Reproduce:
-    """Runs the experiments behind a figure of the paper; writes data, summary and drawing.
-
-    What is finished is kept: the same command goes on where an interrupted one was."""
+class FigureOptions:
+    """Options of every figure."""
 
     runs: int = 30
-    """How many runs, each on a stream of experience of its own."""
+    """The number of runs, each on its own stream of experience."""
     seed: int = 0
-    """Chooses the streams; different seeds share none."""
+    """The seed of the streams; different seeds share no stream."""
     steps: int | None = None
-    """Steps of each run; by default as many as in the paper."""
+    """Steps of each run; else as many as in the paper."""
     out: Path = Path("results")
-    """The folder for results: DIR/FIGURE/data, figure.png, figure.svg and summary.json."""
+    """The folder for results: OUT/FIGURE/data, figure.png, figure.svg and summary.json."""
     authors: bool = False
     """Follow the authors' code where it differs from the paper."""
 
 
 @dataclasses.dataclass
-class Sweep(Reproduce):
-    """Runs the experiments behind a figure of the paper; writes data, summary and drawing.
+class ReproduceOptions(FigureOptions):
+    """Run the experiments behind a figure of the paper (or all) and draw it.
 
-    What is finished is kept: the same command goes on where an interrupted one was. The figure
-    `control` has no engine but options of its own; see reproduce control --help."""
+    Finished work is kept, and the same command resumes after an interruption.
+
+    The figure control has its own options: see emphatic reproduce control --help."""
 
     engine: Literal["auto", "fused", "scan"] = "auto"
-    """What runs the learners: vector code (fused), JAX (scan), or the former where possible."""
+    """fused: native vector code; scan: JAX; auto: fused wherever possible."""
 
 
 @dataclasses.dataclass
-class Control(Reproduce):
-    """Trains networks on Reacher; writes data, policies, summary, drawing and a film.
+class ReproduceControlOptions(FigureOptions):
+    """Train deep agents on Reacher; write data, policies, a summary, the figure and a film.
 
-    Geoff-PAC has at most 10 runs and TD3 at most 5, unless all are asked for. After Ctrl-C the same
-    command goes on where it was. With --authors their variants of COF-PAC and ACE are added."""
+    Geoff-PAC gets at most 10 runs and TD3 at most 5, unless --full is given.
+
+    With --authors the authors' variants of COF-PAC and ACE are added.
+
+    After Ctrl-C the same command resumes."""
 
     algorithms: tuple[str, ...] | None = None
-    """Which of cof-pac, ace, off-pac, geoff-pac and td3; by default all."""
+    """Some of cof-pac, ace, off-pac, geoff-pac and td3; else all of them."""
     env: str = "reacher"
-    """Reacher, or the id of a Gymnasium environment; experience is then recorded and kept."""
+    """reacher, or the id of a Gymnasium environment, whose experience is recorded."""
     full: bool = False
-    """As many runs of Geoff-PAC and TD3 as of the others."""
+    """Give Geoff-PAC and TD3 as many runs as the others."""
 
 
 @dataclasses.dataclass
-class All:
-    """Runs the experiments behind all figures, and ends with a report of them."""
+class ReproduceAllOptions:
+    """Run the experiments behind every figure, and write a report of all of them."""
 
     runs: int = 30
-    """How many runs, each on a stream of experience of its own."""
+    """The number of runs, each on its own stream of experience."""
     seed: int = 0
-    """Chooses the streams; different seeds share none."""
+    """The seed of the streams; different seeds share no stream."""
     out: Path = Path("results")
-    """The folder for results; the report is DIR/report.html."""
+    """The folder for results; the report is OUT/report.html."""
     quick: bool = False
-    """Two short runs of everything, to see that it works."""
+    """Do two short runs of everything, as a trial."""
 
 
 @dataclasses.dataclass
-class File:
-    """Runs the experiment of a TOML file, or what is missing of it.
+class SweepOptions:
+    """Run the experiment in a TOML file, or the part of it that is missing.
 
-    The number of cells (curves), of updates, the expected time and the disk space are printed
-    first. What is finished is kept: the same command goes on where an interrupted one was, and more
-    runs, learners or values of the grid add to what is there."""
+    First prints the numbers of cells (curves) and updates, the expected time and the disk space.
+
+    Finished work is kept: the same command resumes after an interruption.
+
+    More runs, learners or values of the grid are added to the existing results."""
 
     out: Path | None = None
-    """The folder for results; by default results/NAME."""
+    """The folder for results; else results/NAME."""
     dry_run: bool = False
-    """Check the file, print what it would take, and stop."""
+    """Check the file and print what the experiment would take, but do not run it."""
     runs: int | None = None
-    """How many runs, in place of what the file says."""
+    """The number of runs; else as the file says."""
     seed: int | None = None
-    """Chooses the streams, in place of what the file says."""
+    """The seed of the streams; else as the file says."""
     steps: int | None = None
-    """Steps of a run, in place of what the file says."""
+    """Steps of each run; else as the file says."""
     quick: bool = False
-    """Two runs of a thousand steps, to see that it works."""
+    """Do two runs of a thousand steps, as a trial."""
     cluster: str | None = None
-    """Send units to a Dask cluster: local, the address of a scheduler, or slurm."""
+    """Send the units to a Dask cluster: local, slurm, or the address of a scheduler."""
 
 
 @dataclasses.dataclass
-class Compare:
-    """Runs learners on one problem, and says which has the smaller error."""
+class CompareOptions:
+    """Run two or more learners on a problem and rank them by their error."""
 
     learners: tuple[str, ...] = ()
-    """Two or more expressions, such as "gem(0.025)" or "etd(followon(), 1e-4)"."""
+    """Two or more expressions, such as "gem(0.025)" and "etd(followon(), 1e-4)"."""
     measure: str = "rmsve"
-    """What is compared: rmsve, emphasis_error, rmsqe, fixed_point_distance, ..."""
+    """The error to compare: rmsve, emphasis_error, rmsqe, fixed_point_distance, ..."""
     steps: int = 100_000
-    """Steps of a run."""
+    """Steps of each run."""
     runs: int = 30
-    """How many runs; run n of every learner has the same stream."""
+    """The number of runs; run n of every learner has the same stream of experience."""
     seed: int = 0
-    """Chooses the streams."""
+    """The seed of the streams."""
     json: bool = False
     """Print JSON."""
 
 
 @dataclasses.dataclass
-class Status:
-    """Shows what of an experiment is done, running, diverged and left."""
+class StatusOptions:
+    """Show the progress of an experiment: what is done, running, diverged and left."""
 
     json: bool = False
     """Print JSON."""
 
 
 @dataclasses.dataclass
-class Report:
-    """Writes the results of figures and sweeps as one page of HTML that needs nothing else."""
+class ReportOptions:
+    """Write the results of figures and sweeps to a self-contained HTML page."""
 
     out: Path = Path("report.html")
     """The file to write."""
 
 
-def reproduce_command(arguments: list[str]) -> int:
-    """Runs the experiments behind a figure, or all of them."""
-    program, (name, *rest) = "emphatic reproduce FIGURE", arguments or [""]
-    if name in ("-h", "--help"):
-        parsed(Sweep, ["--help"], program)
+REPRODUCE_OPTIONS = (ReproduceOptions, ReproduceControlOptions, ReproduceAllOptions)
+
+
+def reproduce_command(arguments: list[str]) -> None:
+    """Runs the experiments behind a figure, or behind all of them."""
     from ..figures import FIGURES
 
     known = (*FIGURES, "all")
-    if name.startswith("-") or not name:
-        raise ValueError(f"figure: not given; `{program}` needs one of {', '.join(known)}")
+    needs = f"one of {', '.join(known)}"
+    name, rest = split_argument("reproduce FIGURE", ReproduceOptions, arguments, needs)
     if name not in known:
         raise unknown("figure", name, known)
-    if name == "all":
-        return _reproduce_all(parsed(All, rest, "emphatic reproduce all"))
-    options = parsed(Control if name == "control" else Sweep, rest, f"emphatic reproduce {name}")
+    kinds = {"control": ReproduceControlOptions, "all": ReproduceAllOptions}
+    options = parse_options(kinds.get(name, ReproduceOptions), rest, f"emphatic reproduce {name}")
+    if isinstance(options, ReproduceAllOptions):
+        _reproduce_all(options)
+        return
     if name == "control":
         use_cores(options.runs)
-    _figure(name, **vars(options))
-    return 0
+    _reproduce_figure(name, **vars(options))
 
 
-def _figure(name: str, out: Path, **options: Any) -> None:
-    from .. import _show_runs
-    from ..figures.reproduce import reproduce
+def _reproduce_figure(name: str, out: Path, **options: Any) -> None:
+    from ..figures import reproduce
+    from . import tables
+    from .progress import progress_bar
 
-    with _show_runs.progress(name) as progress:
-        summary = reproduce(name, out, progress=progress, **options)
-    _show_runs.show_figure(name, summary, out / name)
+    with progress_bar(name) as on_progress:
+        summary = reproduce(name, out, on_progress=on_progress, **options)
+    tables.show_figure(name, summary, out / name)
 
 
-def _reproduce_all(options: All) -> int:
+def _reproduce_all(options: ReproduceAllOptions) -> None:
     from .. import report
     from ..figures import FIGURES
 
@@ -164,101 +171,91 @@ def _reproduce_all(options: All) -> int:
     runs = 2 if options.quick else options.runs
     use_cores(runs)
     for name in FIGURES:
-        _figure(name, options.out, runs=runs, seed=options.seed, **steps)
+        _reproduce_figure(name, options.out, runs=runs, seed=options.seed, **steps)
     page = options.out / "report.html"
-    found = [report.from_folder(options.out / name) for name in FIGURES]
-    report.write(page, found, "The figures of the paper, and beyond")
+    sections = [report.from_folder(options.out / name) for name in FIGURES]
+    report.write(page, sections, "The figures of the paper, and beyond")
     print(f"the report is {page}")
-    return 0
 
 
 def sweep_command(arguments: list[str]) -> int:
     """Runs the experiment of a TOML file."""
-    path, options = place_and_options("sweep", File, arguments, "file", "a TOML file")
-    from .. import _show_runs, store
-    from ..experiment import estimate, units
-    from ..experiment_file import read
+    path, options = parse_path("sweep", SweepOptions, arguments, "file", "a TOML file")
+    from ..experiments.completion import complete
+    from ..experiments.compute import estimate
+    from ..experiments.plan import require_folder
+    from ..experiments.store import status
+    from ..experiments.toml import read
+    from . import tables
+    from .progress import progress_bar
 
     given = {"num_runs": options.runs, "seed": options.seed, "num_steps": options.steps}
     if options.quick:
         given |= {"num_runs": 2, "num_steps": 1000, "record_every": 100, "num_records": None}
-    asked = {key: value for key, value in given.items() if value is not None}
-    experiment = dataclasses.replace(read(path), **asked)
+    changes = {key: value for key, value in given.items() if value is not None}
+    experiment = dataclasses.replace(read(path), **changes)
     folder = options.out or Path("results") / experiment.name
-    store.require(folder, experiment.name)
-    _show_runs.show_plan(experiment, estimate(units(experiment)), folder)
+    require_folder(folder, experiment.name)
+    tables.show_plan(experiment, estimate(experiment), folder)
     if options.dry_run:
         return 0
-    told: list[str] = []
-    with _show_runs.progress(experiment.name) as progress:
+    messages: list[str] = []
+    with progress_bar(experiment.name) as on_progress:
+        callbacks = {"on_progress": on_progress, "on_message": messages.append}
         if options.cluster is None:
-            store.run(experiment, folder, progress=progress, tell=told.append)
+            complete(experiment, folder, **callbacks)
         else:
-            from .. import cluster
+            from ..experiments import cluster
 
-            cluster.run(experiment, folder, options.cluster, progress=progress, tell=told.append)
-    for words in told:
-        print(f"emphatic: {words}", file=sys.stderr)
-    found = store.status(folder)
-    _show_runs.show_status(found, folder)
+            cluster.complete(experiment, folder, options.cluster, **callbacks)
+    for message in messages:
+        print(f"emphatic: {message}", file=sys.stderr)
+    final = status(folder)
+    tables.show_status(final, folder)
     print(f"next: emphatic report {folder}")
-    return 1 if found["aside"] else 0
+    return 1 if final.aside else 0
 
 
 def status_command(arguments: list[str]) -> int:
-    """Shows how far an experiment is, or all experiments below a folder."""
+    """Shows the progress of an experiment, or of all experiments below a folder."""
     needs = "the folder of a sweep, or one with several below it"
-    folder, options = place_and_options("status", Status, arguments, "folder", needs)
-    from .. import _show_runs, store
-    from .._json import as_json
+    folder, options = parse_path("status", StatusOptions, arguments, "folder", needs)
+    from ..experiments import plan, store
+    from . import tables
 
-    below = [path.parent for path in sorted(Path(folder).rglob(store.EXPERIMENT))]
-    found = {place: store.status(place) for place in below or [Path(folder)]}
+    folders = [path.parent for path in sorted(Path(folder).rglob(plan.EXPERIMENT))]
+    statuses = {str(path): store.status(path) for path in folders or [Path(folder)]}
     if options.json:
-        every = {str(place): each for place, each in found.items()}
-        print(as_json(every if len(every) > 1 else next(iter(every.values()))))
+        print(tables.as_json(statuses if len(statuses) > 1 else next(iter(statuses.values()))))
     else:
-        for place, each in found.items():
-            _show_runs.show_status(each, place)
-    return 1 if any(each["left"] for each in found.values()) else 0
+        for path, status in statuses.items():
+            tables.show_status(status, path)
+    return 1 if any(status.left for status in statuses.values()) else 0
 
 
-def compare_command(arguments: list[str]) -> int:
-    """Runs learners on a problem, side by side."""
-    problem, options, title = parse("compare", Compare, arguments)
-    from .. import _show_runs
-    from .._json import as_json
-    from ..comparison import compare
+def compare_command(arguments: list[str]) -> None:
+    """Runs learners on a problem side by side, and ranks them."""
+    problem, options, title = parse_problem("compare", CompareOptions, arguments)
+    from ..experiments.compare import compare
+    from . import tables
+    from .progress import progress_bar
 
-    with _show_runs.progress(title) as progress:
-        found = compare(
-            problem,
-            options.learners,
-            options.measure,
-            num_steps=options.steps,
-            num_runs=options.runs,
-            seed=options.seed,
-            progress=progress,
-        )
+    size = {"num_steps": options.steps, "num_runs": options.runs, "seed": options.seed}
+    with progress_bar(title) as show:
+        comparison = compare(problem, options.learners, options.measure, on_progress=show, **size)
     if options.json:
-        print(as_json({"problem": title, **found}))
+        print(tables.as_json({"problem": title, **comparison}))
     else:
-        _show_runs.show_comparison(title, found)
-    return 0
+        tables.show_comparison(title, comparison)
 
 
-def report_command(arguments: list[str]) -> int:
-    """Writes results as one page."""
-    program = "emphatic report DIR..."
-    if arguments[:1] in (["-h"], ["--help"]):
-        parsed(Report, ["--help"], program)
-    first = next((n for n, word in enumerate(arguments) if word.startswith("-")), len(arguments))
-    folders, rest = arguments[:first], arguments[first:]
-    if not folders:
-        raise ValueError(f"folder: not given; `{program}` needs folders of figures or of sweeps")
-    options = parsed(Report, rest, program)
+def report_command(arguments: list[str]) -> None:
+    """Writes results to one HTML page."""
+    usage, needs = "report FOLDER...", "folders of figures or of sweeps"
+    split_argument(usage, ReportOptions, arguments, needs)
+    folders = list(itertools.takewhile(lambda text: not text.startswith("-"), arguments))
+    options = parse_options(ReportOptions, arguments[len(folders) :], f"emphatic {usage}")
     from .. import report
 
     report.write(options.out, [report.from_folder(folder) for folder in folders])
     print(f"the report is {options.out}")
-    return 0

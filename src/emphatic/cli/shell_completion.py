@@ -1,24 +1,11 @@
 """Completion of commands, problems, figures and options in a shell."""
 
 import dataclasses
+import inspect
 
-from .._names import unknown
-from . import exact, experiments, networks
+from .._validation import unknown
 
 SHELLS = ("bash", "zsh", "fish")
-OPTIONS: dict[str, tuple[type, ...]] = {
-    "solve": (exact.Solve,),
-    "certify": (exact.Certify,),
-    "predict": (exact.Predict,),
-    "export": (exact.Export,),
-    "compare": (experiments.Compare,),
-    "sweep": (experiments.File,),
-    "status": (experiments.Status,),
-    "reproduce": (experiments.Sweep, experiments.Control, experiments.All),
-    "report": (experiments.Report,),
-    "train": (networks.Train,),
-    "evaluate": (networks.Evaluate,),
-}
 BASH = """\
 _emphatic() {{
     local word="${{COMP_WORDS[COMP_CWORD]}}" words
@@ -34,56 +21,55 @@ _emphatic() {{
 }}
 complete -o filenames -F _emphatic emphatic
 """
+HELP = """\
+usage: emphatic completion SHELL, where SHELL is bash, zsh or fish
+
+bash:  eval "$(emphatic completion bash)"
+zsh:   eval "$(emphatic completion zsh)"
+fish:  emphatic completion fish | source"""
 
 
-def words() -> dict[str, list[str]]:
+def candidates() -> dict[str, list[str]]:
     """What may follow each command: names, and options with their dashes."""
     from ..figures import FIGURES
     from ..problems import NAMED
+    from .commands import COMMANDS
 
-    found = {}
-    for command, kinds in OPTIONS.items():
-        fields = dict.fromkeys(each.name for kind in kinds for each in dataclasses.fields(kind))
-        found[command] = [f"--{name.replace('_', '-')}" for name in fields] + ["--help"]
-    for command in ("solve", "certify", "predict", "export", "compare"):
-        arguments = {
-            f"--{name.replace('_', '-')}" for build in NAMED.values() for name in _named(build)
-        }
-        found[command] = [*NAMED, *found[command], *sorted(arguments - set(found[command]))]
-    found["reproduce"] = [*FIGURES, "all", *found["reproduce"]]
-    return {"problems": ["--help"], **found, "completion": list(SHELLS)}
-
-
-def _named(build) -> list[str]:
-    import inspect
-
-    return list(inspect.signature(build).parameters)
+    names = {"PROBLEM": list(NAMED), "FIGURE": [*FIGURES, "all"], "SHELL": list(SHELLS)}
+    signatures = map(inspect.signature, NAMED.values())
+    of_problems = {_flag(name) for signature in signatures for name in signature.parameters}
+    following = {}
+    for name, command in COMMANDS.items():
+        fields = (field.name for kind in command.options for field in dataclasses.fields(kind))
+        flags = (
+            [] if command.argument == "SHELL" else [*dict.fromkeys(map(_flag, fields)), "--help"]
+        )
+        if command.argument == "PROBLEM":
+            flags += sorted(of_problems - set(flags))
+        following[name] = [*names.get(command.argument, []), *flags]
+    return following
 
 
-def completion_command(arguments: list[str]) -> int:
-    """Prints a script for a shell, such as `eval "$(emphatic completion bash)"`."""
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def completion_command(arguments: list[str]) -> None:
+    """Print the completion script for bash, zsh or fish."""
     shell, *rest = arguments or [""]
     if shell in ("-h", "--help"):
-        print(
-            'usage: emphatic completion SHELL, with bash, zsh or fish\n\nIn bash and zsh: eval "$('
-            'emphatic completion bash)"\nIn fish:         emphatic completion fish | source'
-        )
-        return 0
+        print(HELP)
+        return
     if shell not in SHELLS or rest:
         raise unknown("shell", " ".join(arguments), SHELLS)
-    known = words()
+    following = candidates()
+    commands, words = " ".join(following), {name: " ".join(x) for name, x in following.items()}
     if shell == "fish":
-        lines = ["complete -c emphatic -n __fish_use_subcommand -f -a '" + " ".join(known) + "'"]
-        for command, after in known.items():
-            seen = f"__fish_seen_subcommand_from {command}"
-            lines.append(f"complete -c emphatic -n '{seen}' -a '{' '.join(after)}'")
-        print("\n".join(lines))
-        return 0
-    cases = "\n".join(
-        f'            {name}) words="{" ".join(of)}" ;;' for name, of in known.items()
-    )
-    script = BASH.format(commands=" ".join(known), cases=cases)
+        print(f"complete -c emphatic -n __fish_use_subcommand -f -a '{commands}'")
+        for name, line in words.items():
+            print(f"complete -c emphatic -n '__fish_seen_subcommand_from {name}' -a '{line}'")
+        return
     if shell == "zsh":
-        script = "autoload -U +X bashcompinit && bashcompinit\n" + script
-    print(script, end="")
-    return 0
+        print("autoload -U +X bashcompinit && bashcompinit")
+    cases = "\n".join(f'            {name}) words="{line}" ;;' for name, line in words.items())
+    print(BASH.format(commands=commands, cases=cases), end="")

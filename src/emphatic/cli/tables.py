@@ -1,28 +1,37 @@
-"""How answers look: tables for people, JSON for machines, a picture."""
+"""Tables that commands print."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
-from ._ends import CLOSE
-from ._json import as_json as as_json
-from .certify import Certificate
-from .mdp import Problem
-from .solve import FixedPoint, LEARNERS
+from .._files import as_json as as_json
+from ..certify.bias import CLOSE
+from ..certify.certificate import Certificate
+from ..experiments.compute import Estimate
+from ..experiments.experiment import Experiment
+from ..experiments.store import Status
+from ..mdp import Problem
+from ..oracle.solution import FixedPoint, scalar_rows, state_columns
 
-MOST_ROWS = 64  # states that are listed one by one
-LETTERS = {"emphasis": "m", "values": "v", "action_values": "q"}
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+Json = Mapping[str, Any]
+"""What a command prints as JSON, before it is formatted."""
+Row = Sequence[str]
 COLORS = {"holds": "green", "fails": "red", "cannot be decided": "yellow"}
 
 
 def number(value: float | None) -> str:
-    """Six significant digits; a dash for what is not known."""
+    """Formats a number to six significant digits; a dash stands for what is not known."""
     return "-" if value is None or np.isnan(value) else f"{value:.6g}"
 
 
-def console():
-    """A console that does not fold tables when the output is a file."""
+def console() -> "Console":
+    """Returns a console that does not fold tables when the output is a file."""
     from rich.console import Console
 
     out = Console(highlight=False)
@@ -36,108 +45,62 @@ def _pipe_closed() -> None:
     raise BrokenPipeError
 
 
-def new_table(title: str, *columns: str, left: int = 1):
+def new_table(title: str, columns: Row, rows: Iterable[Row] = (), left: int = 1) -> "Table":
+    """Returns a table, the first columns of which are aligned to the left."""
     from rich import box
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for k, column in enumerate(columns):
         table.add_column(column, justify="left" if k < left else "right", no_wrap=True)
+    table.show_header = any(columns)
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
-def _print_columns(out, left: list[str], cells: dict[str, list[str]]) -> None:
+def _print_columns(out: "Console", left: list[str], cells: dict[str, list[str]]) -> None:
     """Prints columns, in as many tables as a narrow terminal needs to show every digit."""
     margin = max(map(len, left)) + 2
-    parts, used = [{}], margin
+    groups, used = [{}], margin
     for name, column in cells.items():
         size = 3 + max(map(len, [name, *column]))
-        if parts[-1] and used + size > out.width:
-            parts.append({})
+        if groups[-1] and used + size > out.width:
+            groups.append({})
             used = margin
-        parts[-1][name] = column
+        groups[-1][name] = column
         used += size
-    for part in parts:
-        table = new_table("", left[0], *part)
-        for row in zip(left[1:], *part.values(), strict=True):
-            table.add_row(*row)
-        out.print(table)
+    for group in groups:
+        rows = zip(left[1:], *group.values(), strict=True)
+        out.print(new_table("", [left[0], *group], rows))
 
 
-def show_solution(title: str, problem: Problem, exact: dict[str, Any], notes: list[str]) -> None:
-    """Prints what `solve` found."""
+def show_solution(title: str, problem: Problem, exact: Json, notes: list[str]) -> None:
+    """Prints the exact quantities of a problem."""
     out, mdp = console(), problem.mdp
     discount = f"{mdp.discount:g}" if isinstance(mdp.discount, float) else "varies"
     size = f"{mdp.num_states} states, {mdp.num_actions} actions, {problem.x.shape[1]} features"
     out.print(f"[bold]{title}[/bold]: {size}, discount {discount}")
-    deviation = np.sqrt(exact["followon_variance"])
-    columns = {
-        "d": exact["stationary"],
-        "m": exact["emphasis"],
-        "sd of trace": deviation,
-        "ratio": exact["density_ratio"],
-        "v": exact["values"],
-    }
-    if mdp.num_actions <= 6:
-        columns |= {f"q({a})": exact["action_values"][:, a] for a in range(mdp.num_actions)}
-    if mdp.num_states <= MOST_ROWS:
-        left = ["state", *map(str, problem.labels)]
-        cells = {name: list(map(number, column)) for name, column in columns.items()}
-    else:
-        d = exact["stationary"]
-        summaries = {
-            "smallest": np.nanmin,
-            "mean under d": lambda y: d[~np.isnan(y)] @ y[~np.isnan(y)],
-            "largest": np.nanmax,
-        }
-        left = ["over states", *summaries]
-        cells = {
-            name: [number(of(column)) for of in summaries.values()]
-            for name, column in columns.items()
-        }
-    _print_columns(out, left, cells)
+    labels, columns = state_columns(problem, exact)
+    _print_columns(out, labels, {name: list(map(number, y)) for name, y in columns.items()})
 
-    facts = new_table("", "", "", left=2)
-    facts.show_header = False
+    facts = new_table("", ("", ""), left=2)
     for column in facts.columns:
         column.no_wrap = False
-    contraction = exact["contraction"].modulus
-    facts.add_row("objective J", number(exact["objective"]))
-    if "followon_radius" in exact:
-        radius = exact["followon_radius"]
-        infinite = np.isinf(exact["followon_variance"]).any()  # NaN is what is too rare to show
-        verdict = "infinite variance" if infinite else "finite variance"
-        facts.add_row("radius of the trace's second moment", f"{number(radius)} ({verdict})")
-    facts.add_row("contraction modulus (Proposition 1)", number(contraction))
-    if "truncation_length" in exact:
-        length = exact["truncation_length"]
-        words = (
-            "none is stable" if length is None else f"{length} ratio{'s' * (length != 1)} and more"
-        )
-        facts.add_row("truncated emphasis stable from", words)
+    for label, value, remark in scalar_rows(exact):
+        text = number(value) if value is not None else remark
+        facts.add_row(label, f"{text} ({remark})" if value is not None and remark else text)
     out.print(facts)
 
-    left = ["learner"]
-    cells = {"learns": [], "error of limit": [], "slowest mode": [], "remark": []}
-    for name, (learner, truth) in LEARNERS.items():
-        if name in exact:
-            point: FixedPoint = exact[name]
-            remark = "" if point.unique else "singular: least norm"
-            if point.slowest is not None and point.slowest < 0:
-                remark = "diverges" + (f"; {remark}" if remark else "")
-            left.append(learner)
-            row = (LETTERS[truth], number(_tidy(point.error)), number(point.slowest), remark)
-            for column, cell in zip(cells.values(), row, strict=True):
-                column.append(cell)
-    if not any(cells["remark"]):
-        del cells["remark"]
-    _print_columns(out, left, cells)
+    rows = [point.row for point in exact.values() if isinstance(point, FixedPoint)]
+    labels, symbols, errors, modes, remarks = map(list, zip(*rows, strict=True))
+    cells = {"learns": symbols, "error of limit": [*map(number, errors)]}
+    cells["slowest mode"] = [*map(number, modes)]
+    if any(remarks):
+        cells["remark"] = remarks
+    _print_columns(out, ["learner", *labels], cells)
     for note in notes:
         out.print(f"[yellow]note[/yellow]: {note}", markup=True)
-
-
-def _tidy(error: float) -> float:
-    return 0.0 if error < 1e-9 else error
 
 
 def show_certificate(title: str, certificate: Certificate) -> None:
@@ -146,15 +109,13 @@ def show_certificate(title: str, certificate: Certificate) -> None:
 
     out = console()
     out.print(f"[bold]{title}[/bold]")
-    table = new_table("", "assumption", "says that", "verdict", "because", left=4)
+    table = new_table("", ("assumption", "says that", "verdict", "because"), left=4)
     for column in table.columns[1::2]:
         column.no_wrap, column.overflow = False, "fold"
     for row in certificate.rows:
-        words = escape(row.figure)
-        if row.remedy:
-            words += f" [dim]-> {escape(row.remedy)}[/dim]"
-        color = COLORS[row.verdict]
-        table.add_row(row.source, row.statement, f"[{color}]{row.verdict}[/{color}]", words)
+        remedy = f" [dim]-> {escape(row.remedy)}[/dim]" if row.remedy else ""
+        reason, color = escape(row.evidence) + remedy, COLORS[row.verdict]
+        table.add_row(row.source, row.statement, f"[{color}]{row.verdict}[/{color}]", reason)
     out.print(table)
     for theorem in certificate.theorems:
         if theorem.covers:
@@ -173,27 +134,27 @@ def show_certificate(title: str, certificate: Certificate) -> None:
             f"of {number(cost.gradient_norm)}"
         )
         if cost.tolerance is not None:
-            out.print(
-                f"largest ridge within {cost.tolerance:g}: {number(cost.largest_ridge)} "
-                f"(emphasis {number(cost.largest_emphasis_ridge)}, values "
-                f"{number(cost.largest_value_ridge)}, gradient "
-                f"{number(cost.largest_gradient_ridge)})"
+            largest = f"largest ridge within {cost.tolerance:g}: {number(cost.largest_ridge)}"
+            critics = (
+                f"{number(cost.largest_emphasis_ridge)}, values {number(cost.largest_value_ridge)}"
             )
-    for words in _of_ends(certificate):
-        out.print(escape(words), soft_wrap=not out.is_terminal)
+            actor = number(cost.largest_gradient_ridge)
+            out.print(f"{largest} (emphasis {critics}, gradient {actor})")
+    for line in _describe_ends(certificate):
+        out.print(escape(line), soft_wrap=not out.is_terminal)
     covering = [t.name for t in certificate.theorems if t.covers and t.converges]
     verdict = f"covered by {', '.join(covering)}" if covering else escape(certificate.advice)
     out.print(f"[bold]verdict[/bold]: {verdict}", soft_wrap=not out.is_terminal)
 
 
-def _of_ends(certificate: Certificate) -> list[str]:
-    """The bias at both ends of a policy that changes, a line for each."""
+def _describe_ends(certificate: Certificate) -> list[str]:
+    """Returns a line on the gradient and its bias for each end of a changing policy."""
     start, end, note = certificate.start, certificate.end, certificate.end_note
     lines = []
-    for where, bias in (("at the start", start), (note, end)):
+    for label, bias in (("at the start", start), (note, end)):
         if bias is not None:
             norms = f"{number(bias.gradient_norm)} and |b| = {number(bias.bias_norm)}"
-            lines.append(f"{where} |grad J| = {norms}, with J = {number(bias.objective)}")
+            lines.append(f"{label} |grad J| = {norms}, with J = {number(bias.objective)}")
     if end is None:
         return [*lines, f"b(theta): {note}"] if note else lines
     inside = "in" if certificate.reached else "not in"
@@ -201,92 +162,123 @@ def _of_ends(certificate: Certificate) -> list[str]:
     return lines
 
 
-def show_prediction(title: str, step_size: float, found: dict[str, Any]) -> None:
-    """Prints what `predict` found."""
+def show_prediction(title: str, step_size: float, prediction: Json) -> None:
+    """Prints the exact curve, its limit and the stable step sizes."""
     out = console()
-    name = next(key for key in found if key.endswith("_rmse"))
+    name = next(key for key in prediction if key.endswith("_rmse"))
     out.print(f"[bold]{title}[/bold]")
-    steps, errors = found["steps"], found[name]
-    table = new_table("", "steps", f"{name.removesuffix('_rmse')} error, root mean square")
-    shown = [n for n, step in enumerate(steps) if step in (0, steps[-1])]
-    shown += [int(np.abs(steps - 10**power).argmin()) for power in range(len(str(steps[-1])))]
-    for n in sorted(set(shown)):
-        table.add_row(str(steps[n]), number(errors[n]))
-    table.add_row("limit", number(found["limit"]))
-    out.print(table)
-    facts = new_table("", "", "", "", left=3)
-    facts.show_header = False
-    for words, key in (("mean", "mean_threshold"), ("mean square", "mean_square_threshold")):
-        verdict = "stable" if step_size < found[key] else "not stable"
-        facts.add_row(f"stable in {words} up to step size", f"{found[key]:.4g}", verdict)
-    lyapunov = found["lyapunov"]
+    steps, errors = prediction["steps"], prediction[name]
+    indices = {n for n, step in enumerate(steps) if step in (0, steps[-1])}
+    indices |= {int(np.abs(steps - 10**power).argmin()) for power in range(len(str(steps[-1])))}
+    rows = [(str(steps[n]), number(errors[n])) for n in sorted(indices)]
+    rows.append(("limit", number(prediction["limit"])))
+    columns = ("steps", f"{name.removesuffix('_rmse')} error, root mean square")
+    out.print(new_table("", columns, rows))
+    facts = new_table("", ("", "", ""), left=3)
+    for sense, key in (("mean", "mean_threshold"), ("mean square", "mean_square_threshold")):
+        verdict = "stable" if step_size < prediction[key] else "not stable"
+        facts.add_row(f"stable in {sense} up to step size", f"{prediction[key]:.4g}", verdict)
+    lyapunov = prediction["lyapunov"]
     verdict = "stable" if lyapunov.high < 0 else "not stable" if lyapunov.low > 0 else "undecided"
     interval = f"{lyapunov.estimate:.3g} ({lyapunov.low:.3g} to {lyapunov.high:.3g})"
     facts.add_row("almost surely: Lyapunov exponent (estimated)", interval, verdict)
-    if found["best_step_size"] is not None:
-        facts.add_row("best step size", f"{found['best_step_size']:.3g}", "")
+    if prediction["best_step_size"] is not None:
+        facts.add_row("best step size", f"{prediction['best_step_size']:.3g}", "")
     out.print(facts)
 
 
-def require_picture(path: Path) -> None:
-    """A `ValueError` unless a picture can be written there; asked before anything is computed."""
-    import matplotlib.figure
+def show_figure(name: str, summary: Json, folder: Path) -> None:
+    """Prints a figure in a few numbers, its claims, and the files written."""
+    from ..figures import FIGURES
 
-    known = matplotlib.figure.Figure().canvas.get_supported_filetypes()
-    kind = path.suffix.lower().lstrip(".")
-    if kind not in known:
-        raise ValueError(f"plot: {path} ends in {kind!r}; one of {', '.join(known)} is required")
-    if path.is_dir():
-        raise ValueError(f"plot: {path} is a directory; a file is required")
-    if not path.parent.is_dir():
-        raise ValueError(f"plot: the directory {path.parent} does not exist")
+    out = console()
+    columns, rows = FIGURES[name].table(summary["rows"])
+    out.print(new_table(f"{name}: {FIGURES[name].caption}", columns, rows, left=2))
+    for claim in summary["claims"]:
+        evidence = claim["evidence"]
+        verdict, color = ("holds", "green") if claim["holds"] else ("not shown", "red")
+        held = f"{evidence['held']} of {len(evidence['cases'])} cases"
+        if all("p_value" in case for case in evidence["cases"]):
+            held += f", largest p-value {max(case['p_value'] for case in evidence['cases']):.2g}"
+        out.print(f"[{color}]{verdict}[/{color}]  {claim['claim']} [dim]({held})[/dim]")
+    ran = (f"{name} by {' and '.join(engines)}" for name, engines in summary["engines"].items())
+    out.print(f"[dim]run: {', '.join(ran)}[/dim]")
+    out.print(f"written to {folder}: {list_names(folder)}")
 
 
-def draw(path: Path, title: str, problem: Problem, exact: dict[str, Any]) -> None:
-    """A picture of the emphasis, the values and the distribution over states."""
-    from matplotlib.figure import Figure
+def show_plan(experiment: Experiment, expected: Estimate, folder: Path) -> None:
+    """Prints what a sweep is about to do."""
+    out = console()
+    axes = [(name, len(values)) for name, values in experiment.cases.items()]
+    axes += [("learner", len(experiment.definitions))]
+    axes += [(name, np.size(values)) for name, values in experiment.grid.items()]
+    axes += [("run", experiment.num_runs)]
+    out.print(f"[bold]{experiment.name}[/bold]: " + " x ".join(f"{n} {name}" for name, n in axes))
+    cells = f"{expected.num_cells:,} cells of {experiment.num_steps:,} steps"
+    out.print(f"{cells} in {expected.num_units:,} units: {expected.num_updates:.3g} updates")
+    minutes, seconds = divmod(round(expected.seconds), 60)
+    duration = f"{minutes} min {seconds} s" if minutes else f"{max(1, seconds)} s"
+    size = _format_bytes(float(expected.num_bytes))
+    out.print(f"expected: {duration} on this machine, {size} in {folder}")
 
-    figure = Figure(figsize=(8.0, 6.4), layout="constrained")
-    figure.suptitle(title)
-    axes = figure.subplots(3, sharex=True)
-    states, few = problem.labels, len(problem.labels) <= MOST_ROWS
-    deviation = np.sqrt(exact["followon_variance"])
-    finite, infinite = np.isfinite(deviation), np.isinf(deviation)
-    every = -(-len(states) // 24)  # as many labels as fit beside each other
-    for ax, name, values, color in zip(
-        axes,
-        ("emphasis m", "value v", "distribution d"),
-        (exact["emphasis"], exact["values"], exact["stationary"]),
-        ("tab:red", "tab:blue", "tab:gray"),
-        strict=True,
-    ):
-        if few:
-            position = np.arange(len(states))
-            ax.bar(position, values, color=color, width=0.7)
-            ax.set_xticks(position[::every], [str(label) for label in states[::every]])
-        else:
-            ax.plot(states, values, ".", color=color, markersize=2, rasterized=True)
-        ax.set_ylabel(name)
-        ax.spines[["top", "right"]].set_visible(False)
-    if few and finite.any():
-        spread = deviation[finite]
-        axes[0].errorbar(
-            np.flatnonzero(finite),
-            exact["emphasis"][finite],
-            [np.zeros_like(spread), spread],  # the trace is never negative: nothing lies below 0
-            fmt="none",
-            ecolor="black",
-            capsize=3,
-            lw=1,
-        )
-    remarks = ["whiskers: one standard deviation of the followon trace"] if few else []
-    if infinite.any():
-        where = "" if infinite.all() else f" at {infinite.sum()} of {len(states)} states"
-        remarks = [] if infinite.all() else remarks
-        remarks.append(f"the followon trace has infinite variance{where}")
-    axes[0].set_title("; ".join(remarks), fontsize=9, loc="right")
-    axes[-1].set_xlabel("state")
-    try:
-        figure.savefig(path, dpi=150)
-    except OSError as error:
-        raise ValueError(f"plot: {path} cannot be written: {error.strerror}") from None
+
+def _format_bytes(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"
+
+
+def show_status(status: Status, folder: str | Path) -> None:
+    """Prints the progress of an experiment: a bar, and what is running, diverged or set aside."""
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+
+    out = console()
+    line = Table.grid(padding=(0, 1))
+    share = status.done / max(1, status.cells)
+    bar = ProgressBar(total=1.0, completed=share, width=40)
+    line.add_row(f"[bold]{status.name}[/bold]", bar, f"{100 * share:.0f}%", str(folder))
+    out.print(line)
+    done = f"{status.done:,} of {status.cells:,} cells done in {status.units} units"
+    left = f"{len(status.running)} units running, {status.left:,} cells left"
+    out.print(f"{done}, {status.diverged:,} of them diverged; {left}")
+    for name, done, total in status.running:
+        out.print(f"[dim]running {name}: {100 * done / max(1, total):.0f}%[/dim]")
+    for unit in status.aside:
+        out.print(f"[red]set aside[/red] {unit['unit']}: {unit['reason']}")
+
+
+def show_comparison(title: str, comparison: Json) -> None:
+    """Prints learners from the best to the worst, with intervals and paired tests."""
+    out = console()
+    steps = f"after {comparison['steps']:,} steps, mean of runs (95 %)"
+    caption = f"{title}: {comparison['measure']} {steps}"
+    table = new_table(caption, ("learner", "final error", "area", "diverged"))
+    for row in comparison["rows"]:
+        final = f"{row['final']:.4g} ({row['low']:.4g} to {row['high']:.4g})"
+        diverged = f"{row['diverged_runs']} of {row['runs']}"
+        table.add_row(row["learner"], final, f"{row['area']:.4g}", diverged)
+    out.print(table)
+    for pair in comparison["pairs"]:
+        ends = f"{pair['difference']:.3g} ({pair['low']:.3g} to {pair['high']:.3g})"
+        wins = f"smaller in {pair['wins']} of {pair['runs']} runs, p = {pair['p_value']:.2g}"
+        out.print(f"{pair['smaller']} against {pair['larger']}: {ends}; {wins}", markup=False)
+
+
+def list_names(folder: Path) -> str:
+    """Returns the names of what a folder has in it."""
+    return ", ".join(sorted(path.name for path in folder.iterdir()))
+
+
+def show_returns(results: Json) -> None:
+    """Prints the returns of policies, a line for each run."""
+    out = console()
+    caption = f"{results['environment']}, {results['algorithm']} after {results['num_steps']} steps"
+    columns = ("seed", "discounted return", "undiscounted return", "steps of an episode")
+    table = new_table(f"{caption}: {results['episodes']} episodes", columns)
+    for run in results["runs"]:
+        cells = (f"{run[name]['mean']:.2f} +- {run[name]['std']:.2f}" for name in list(run)[1:])
+        table.add_row(str(run["seed"]), *cells)
+    out.print(table)

@@ -1,181 +1,185 @@
-"""Commands with exact answers: problems, solve, certify, predict, export."""
+"""Commands that answer exactly, without simulation: problems, solve, certify, predict, export."""
 
 import dataclasses
 import inspect
 from pathlib import Path
 from typing import Literal
 
-from .parsing import array, options_of, parse, readable, target
+from ..agents import linear, NetworkSoftmax, over_states, Softmax, tabular
+from ..mdp import Problem
+from ..types import LearnerFactory
+from .parsing import load_array, load_target, parse_problem, problem_options, summary_line
 
 
 @dataclasses.dataclass
-class Target:
-    """Options of every command."""
+class TargetOptions:
+    """Options of every command of this module."""
 
     target: str | None = None
-    """The target policy: uniform, behavior, or a file (.npy, or text with one row per state)
-    with its (state, action) probabilities; by default the problem's own."""
+    """uniform, behavior, or a file of (state, action) probabilities; else the problem's own."""
 
 
 @dataclasses.dataclass
-class Solve(Target):
-    """Prints the exact quantities of a problem."""
+class SolveOptions(TargetOptions):
+    """Print the exact quantities of a problem and the limits of linear learners.
+
+    A target policy in a file is an .npy array, or .csv or plain text with one row per state."""
 
     ridge: float = 0.0
     """The ridge eta of GEM and GQ2."""
     json: bool = False
-    """Print JSON, keyed by the names of the oracle's functions."""
+    """Print JSON, keyed by the names of the functions in emphatic.oracle."""
     plot: Path | None = None
-    """Draw emphasis, values and distribution over states into this file."""
+    """Plot the emphasis, the values and the distribution over states to this file."""
 
 
 @dataclasses.dataclass
-class Certify(Target):
-    """Checks the paper's assumptions, and says which theorem covers the set-up."""
+class CertifyOptions(TargetOptions):
+    """Check the paper's assumptions and say which convergence theorem applies.
+
+    The exit status is 0 if a theorem applies, else 1.
+
+    Without --policy the target is fixed. With it an actor changes the target:
+
+    softmax: linear in the state-action features, or in --actor-features
+
+    tabular: a softmax with one parameter for each state and action
+
+    network: a softmax with 16 hidden units, on the state features or on --actor-features"""
 
     policy: Literal["fixed", "softmax", "tabular", "network"] = "fixed"
-    """A fixed target, or what an actor changes: a softmax that is linear in the state-action
-    features or in --actor-features, a softmax with a parameter for each state and action, or the
-    softmax of a network with 16 hidden units on the state features or on --actor-features."""
+    """The policy that the actor changes; fixed: there is no actor."""
     actor_features: Path | None = None
-    """A file (.npy, .csv or text) with the state features of the actor, one row per state."""
+    """A file (.npy, .csv or text) with the actor's state features, one row per state."""
     theta: Path | None = None
-    """A file with the actor's first parameters, where the assumptions are checked; by default 0,
-    the uniform policy, or random hidden weights of a network."""
+    """A file with the actor's initial parameters; else 0, or random weights for a network."""
     theta_end: Path | None = None
-    """A file with its last parameters, to compare |grad J| and |b| there; by default where the mean
-    field of COF-PAC leads a softmax on a small problem."""
+    """A file with its final parameters; else COF-PAC's limit, for a softmax on a small problem."""
     ridge: float | None = None
     """The ridge eta of both critics."""
     step_size: str | None = None
     """The critics' step sizes: 0.1 is constant; 0.1/t^0.7 and 0.1/(1+t/1e4)^0.7 decay."""
     actor_step_size: str | None = None
-    """The actor's step sizes, written likewise."""
+    """The actor's step sizes, in the same notation."""
     damping: float | None = None
-    """The C_0 of the paper's damping Gamma; inf is none."""
+    """The constant C_0 of the paper's damping Gamma; inf: no damping."""
     tolerance: float | None = None
-    """Also find the largest ridge that costs no more than this."""
+    """Also find the largest ridge whose cost is within this tolerance."""
     json: bool = False
     """Print JSON."""
 
 
 @dataclasses.dataclass
-class Predict(Target):
-    """Prints the exact learning curve of a learner, where it settles, and what is stable."""
+class PredictOptions(TargetOptions):
+    """Compute exact learning curves and stable step sizes, without simulation."""
 
     learner: str = "gem"
-    """One of gem, reverse-td, lms (emphasis), gq2, gtd2, tdc, td and etd-exact (values)."""
+    """gem, reverse-td or lms (emphasis); gq2, gtd2, tdc, td or etd-exact (values)."""
     step_size: float = 0.025
-    """The fixed step size alpha."""
+    """The constant step size alpha."""
     ridge: float = 0.0
     """The ridge eta of gem and gq2."""
     steps: int = 1_000_000
-    """The last of the log-spaced times; 1e9 is as cheap as 1e3."""
+    """The last step of the curve; 1e9 steps cost hardly more than 1e3."""
     initial: Path | None = None
-    """A file (.npy, .csv or text) with the first weights; by default the learner's own, standard
-    normal but for the auxiliary kappa, which is 0."""
+    """A file (.npy, .csv or text) with the initial weights; else the learner's own."""
     best: bool = False
-    """Also find the step size with the least error for this many steps."""
+    """Also find the step size with the smallest error after that many steps."""
     by: Literal["final", "area"] = "final"
-    """What is least at the best step size: the last error, or the mean square over all steps."""
+    """Choose the best step size by the final error, or by the mean square over all steps."""
     json: bool = False
-    """Print JSON: steps, emphasis_rmse or value_rmse, limit, thresholds, lyapunov,
-    best_step_size."""
+    """Print JSON: steps, emphasis_rmse or value_rmse, limit, thresholds, Lyapunov exponent."""
     plot: Path | None = None
-    """Draw the curve into this file."""
+    """Plot the curve to this file."""
     runs: int = 0
-    """Simulate that many runs as well, and draw their errors as dots into the picture."""
+    """Also simulate this many runs, and plot their errors as dots."""
 
 
 @dataclasses.dataclass
-class Export(Target):
-    """Writes a problem to a .npz file, which every command accepts as a problem."""
+class ExportOptions(TargetOptions):
+    """Write a problem to an .npz file, which every command accepts."""
 
     out: Path = Path("problem.npz")
     """The file to write."""
 
 
-def problems_command(arguments: list[str]) -> int:
-    """Lists the named problems and their options."""
+def problems_command(arguments: list[str]) -> None:
+    """List the named problems and their options."""
     from rich.markup import escape
 
-    from .._show import console
     from ..problems import NAMED
+    from .tables import console
 
     if arguments and arguments[0] not in ("-h", "--help"):
         raise ValueError(f"problems: got {arguments[0]!r}; this command takes no arguments")
     out = console()
     for name, build in NAMED.items():
-        summary = escape(readable(inspect.getdoc(build) or ""))
+        summary = escape(summary_line(inspect.getdoc(build) or ""))
         out.print(f"[bold cyan]{name}[/bold cyan]  {summary}")
-        for option, (kind, default, words) in options_of(build).items():
+        for option, (annotation, default, text) in problem_options(build).items():
             flag = f"--{option.replace('_', '-')}"
-            # A truth is switched by its flag alone: show the one that changes the default.
-            usage = f"{flag} {default}" if kind is not bool else flag
+            # A switch is turned by its flag alone: show the one that changes the default.
+            usage = f"{flag} {default}" if annotation is not bool else flag
             usage = f"--no-{option}" if default is True else usage
-            values = getattr(kind, "__args__", ())
+            values = getattr(annotation, "__args__", ())
             choice = f" ({', '.join(map(str, values))})" if values else ""
-            out.print(f"    {usage}  [dim]{escape(words + choice)}[/dim]")
-    return 0
+            out.print(f"    {usage}  [dim]{escape(text + choice)}[/dim]")
 
 
-def solve_command(arguments: list[str]) -> int:
-    problem, options, title = parse("solve", Solve, arguments)
-    from .. import _show
-    from ..solve import solve
+def solve_command(arguments: list[str]) -> None:
+    """Prints the exact quantities of a problem."""
+    problem, options, title = parse_problem("solve", SolveOptions, arguments)
+    from ..oracle.solution import solve
+    from . import plots, tables
 
     if options.plot is not None:
-        _show.require_picture(options.plot)
-    exact, notes = solve(problem, target(problem, options.target), options.ridge)
+        plots.require_plot_file(options.plot)
+    exact, notes = solve(problem, load_target(problem, options.target), options.ridge)
     if options.plot is not None:
-        _show.draw(options.plot, title, problem, exact)
+        plots.draw_solution(options.plot, title, problem, exact)
     if options.json:
         labels = {"problem": title, "labels": problem.labels}
-        print(_show.as_json({**labels, **exact, "notes": notes}))
+        print(tables.as_json({**labels, **exact, "notes": notes}))
     else:
-        _show.show_solution(title, problem, exact, notes)
-    return 0
+        tables.show_solution(title, problem, exact, notes)
 
 
 def certify_command(arguments: list[str]) -> int:
-    problem, options, title = parse("certify", Certify, arguments)
+    """Prints a certificate of the setting; the status is 0 if a theorem covers it, else 1."""
+    problem, options, title = parse_problem("certify", CertifyOptions, arguments)
     _require_actor(options)
-    from .. import _show, schedules
-    from ..certify import certify
+    from .. import schedules
+    from ..certify.certificate import certify
+    from . import tables
 
-    def schedule(name):
-        text = getattr(options, name)
+    def parse_schedule(flag: str, text: str | None) -> schedules.Polynomial | None:
         try:
             return None if text is None else schedules.parse(text)
         except ValueError as error:
-            raise ValueError(f"--{name.replace('_', '-')}: {error}") from None
+            raise ValueError(f"{flag}: {error}") from None
 
-    theta, theta_end = (
-        None if path is None else array(name, path, 1)
-        for name, path in (("theta", options.theta), ("theta_end", options.theta_end))
-    )
     fixed = options.policy == "fixed"
     certificate = certify(
         problem,
-        target(problem, options.target) if fixed else _policy(problem, options),
+        load_target(problem, options.target) if fixed else _policy(problem, options),
         ridge=options.ridge,
-        step_size=schedule("step_size"),
-        actor_step_size=schedule("actor_step_size"),
+        step_size=parse_schedule("--step-size", options.step_size),
+        actor_step_size=parse_schedule("--actor-step-size", options.actor_step_size),
         damping=options.damping,
-        theta=theta,
+        theta=load_array("theta", options.theta, 1),
         tolerance=options.tolerance,
-        theta_end=theta_end,
+        theta_end=load_array("theta_end", options.theta_end, 1),
     )
     if options.json:
         verdict = {name: getattr(certificate, name) for name in ("covered", "advice", "reached")}
-        print(_show.as_json({"problem": title, **verdict, **vars(certificate)}))
+        print(tables.as_json({"problem": title, **verdict, **vars(certificate)}))
     else:
-        _show.show_certificate(title, certificate)
+        tables.show_certificate(title, certificate)
     return 0 if certificate.covered else 1
 
 
-def _require_actor(options: Certify) -> None:
-    """A `ValueError` if an option is of no use for the policy."""
+def _require_actor(options: CertifyOptions) -> None:
+    """Raises a `ValueError` if an option does not apply to the policy."""
     kind, given = options.policy, {key for key, value in vars(options).items() if value is not None}
     if kind == "fixed":
         for name in ("actor_features", "theta", "theta_end", "actor_step_size", "damping"):
@@ -187,19 +191,17 @@ def _require_actor(options: Certify) -> None:
         raise ValueError("actor_features: a tabular policy has none; give --policy softmax")
 
 
-def _policy(problem, options: Certify):
-    """The policy that an actor changes."""
-    from .. import _checks as checks
-    from ..agents import linear, NetworkSoftmax, over_states, tabular
+def _policy(problem: Problem, options: CertifyOptions) -> Softmax | NetworkSoftmax:
+    """Returns the policy that the actor changes."""
+    from .. import _validation as checks
 
     states, actions = problem.behavior.shape
-    x = None
-    if options.actor_features is not None:
-        x = checks.finite("actor_features", array("actor_features", options.actor_features, 2))
+    x = load_array("actor_features", options.actor_features, 2)
+    if x is not None:
+        x = checks.finite("actor_features", x)
         if x.ndim != 2 or len(x) != states:
-            raise ValueError(
-                f"actor_features: got shape {x.shape}; ({states}, k) is required, a row per state"
-            )
+            required = f"({states}, k) is required, a row per state"
+            raise ValueError(f"actor_features: got shape {x.shape}; {required}")
     if options.policy == "network":
         return NetworkSoftmax(problem.dense_features[0] if x is None else x, actions)
     if options.policy == "tabular":
@@ -207,50 +209,83 @@ def _policy(problem, options: Certify):
     return linear(problem) if x is None else over_states(x, actions)
 
 
-def predict_command(arguments: list[str]) -> int:
-    problem, options, title = parse("predict", Predict, arguments)
-    from .. import _show
-    from ..prediction import draw, maker, prediction, simulated
+COMPOSED = {
+    "etd": "etd(followon(), step_size)",
+    "etd-exact": "etd(exact(emphasis), step_size)",
+    "gem-etd": "etd(gem(0.025, ridge), step_size)",
+    "lms": "lms(followon(), step_size)",
+}
+"""Learners that need a source of emphasis, with the source that `predict` gives them."""
+
+
+def _named_learners() -> dict[str, str]:
+    """Returns the expressions of all learners that take a step size, and of those composed."""
+    from ..learners import LEARNERS
+
+    expressions = {}
+    for name, function in LEARNERS.items():
+        parameters = inspect.signature(function).parameters.values()
+        if [x.name for x in parameters if x.default is x.empty] == ["step_size"]:
+            ridge = ", ridge=ridge" * any(x.name == "ridge" for x in parameters)
+            expressions[name.replace("_", "-")] = f"{name}(step_size{ridge})"
+    return expressions | COMPOSED
+
+
+def _factory(problem: Problem, name: str, ridge: float) -> LearnerFactory:
+    """Returns the function from a step size to the named learner."""
+    from .. import _validation as checks
+    from ..experiments.expressions import parse_learner
+
+    known, name = _named_learners(), name.replace("_", "-")
+    if name not in known:
+        raise checks.unknown("learner", name, known)
+    checks.ridge(ridge)
+    with_ridge = [key for key, text in known.items() if "ridge" in text]
+    if ridge and name not in with_ridge:
+        raise ValueError(f"ridge: {name} has none; only {', '.join(with_ridge)} have")
+    build = parse_learner(known[name], ("step_size", "ridge"))(problem)
+    fixed = {"ridge": ridge} if name in with_ridge else {}
+    return lambda step_size: build(step_size=step_size, **fixed)
+
+
+def predict_command(arguments: list[str]) -> None:
+    """Prints what is known of a learner without running it."""
+    problem, options, title = parse_problem("predict", PredictOptions, arguments)
+    from ..predict.summary import simulate, summarize
+    from . import plots, tables
 
     if options.plot is not None:
-        _show.require_picture(options.plot)
+        plots.require_plot_file(options.plot)
     if options.runs < 0 or (options.runs and options.plot is None):
         raise ValueError(f"runs: got {options.runs}; a number >= 0, and --plot for the dots")
     if options.runs and options.initial is not None:
-        raise ValueError("runs: simulated ones start as the learner does; leave out --initial")
-    policy = target(problem, options.target)
-    make, measure = maker(problem, policy, options.learner, options.ridge)
-    initial = None if options.initial is None else array("initial", options.initial, 1)
-    learner = make(options.step_size)
-    found = prediction(
-        problem,
-        make,
+        raise ValueError("runs: simulated runs start as the learner does; leave out --initial")
+    policy = problem.require_target(load_target(problem, options.target))
+    problem = dataclasses.replace(problem, target=policy)
+    factory = _factory(problem, options.learner, options.ridge)
+    step_size, steps, best_by = (
         options.step_size,
         options.steps,
-        measure=measure,
-        target=policy,
-        initial=initial,
-        best=options.by if options.best else None,
+        options.by if options.best else None,
     )
-    words = f"{title}, {options.learner}, step size {options.step_size:g}"
+    initial, learner = load_array("initial", options.initial, 1), factory(step_size)
+    summary = summarize(problem, factory, step_size, steps, initial=initial, best_by=best_by)
+    caption = f"{title}, {options.learner}, step size {step_size:g}"
     if options.plot is not None:
-        dots = None
-        if options.runs:
-            dots = simulated(problem, learner, options.steps, options.runs, measure, policy)
-        draw(options.plot, words, found, dots)
+        dots = simulate(problem, learner, steps, options.runs) if options.runs else None
+        plots.draw_prediction(options.plot, caption, summary, dots)
     if options.json:
-        print(_show.as_json(found))
+        print(tables.as_json(summary))
     else:
-        _show.show_prediction(words, options.step_size, found)
-    return 0
+        tables.show_prediction(caption, step_size, summary)
 
 
-def export_command(arguments: list[str]) -> int:
-    problem, options, title = parse("export", Export, arguments)
+def export_command(arguments: list[str]) -> None:
+    """Writes a problem to a file."""
+    problem, options, title = parse_problem("export", ExportOptions, arguments)
     from ..problems import save
 
     if options.target is not None:
-        problem = dataclasses.replace(problem, target=target(problem, options.target))
+        problem = dataclasses.replace(problem, target=load_target(problem, options.target))
     save(problem, options.out)
     print(f"{title}: written to {options.out}")
-    return 0

@@ -1,4 +1,4 @@
-"""Commands of networks: train and evaluate."""
+"""Commands of deep agents: train and evaluate."""
 
 import dataclasses
 import os
@@ -7,51 +7,51 @@ from typing import Literal
 
 import numpy as np
 
-from .parsing import parsed, place_and_options
+from .parsing import parse_options, parse_path
 
 
 @dataclasses.dataclass
-class Train:
-    """Trains networks from random or recorded behaviour; writes a policy, curves and experience.
+class TrainOptions:
+    """Train deep agents on Reacher or on a Gymnasium environment.
 
-    After Ctrl-C the same command goes on where it was."""
+    The behaviour is uniformly random, or a recording. After Ctrl-C the same command resumes."""
 
     env: str = "reacher"
-    """Reacher, or the id of a Gymnasium environment with Box or Discrete actions."""
+    """reacher, or the id of a Gymnasium environment with Box or Discrete actions."""
     algorithm: str = "cof-pac"
-    """One of cof-pac, ace, off-pac, geoff-pac and td3; the last one needs a Box."""
+    """cof-pac, ace, off-pac, geoff-pac or td3 (Box actions only)."""
     steps: int = 50_000
-    """Environment steps of a run."""
+    """Environment steps of each run."""
     seeds: int = 1
-    """How many runs, side by side."""
+    """The number of runs, which are trained side by side."""
     seed: int = 0
-    """The first seed; each further run has the next one."""
+    """The seed of the first run; further runs take the seeds after it."""
     out: Path = Path("trained")
     """The folder to write: policy.safetensors, curves.nc and, for Gymnasium, experience."""
     experience: Path | None = None
-    """A recording to learn from, in place of uniformly random actions."""
+    """A recording to learn from, instead of uniformly random actions."""
     policy: Literal["gaussian", "truncated", "softmax"] | None = None
-    """The kind of policy; by default gaussian for a Box and softmax for Discrete actions."""
+    """The kind of policy; else gaussian for Box and softmax for Discrete actions."""
     discount: float = 0.99
     """The discount gamma."""
     evaluate_every: int = 1000
     """Steps between evaluations."""
     limit_ends: bool = False
-    """Treat a limit of time as the end of the task, as in the paper's experiment."""
+    """Treat a time limit as the end of the task, as in the paper's experiment."""
     max_steps: int | None = None
-    """The longest episode in an evaluation, if the environment has no limit of its own."""
+    """The time limit of evaluations, if the environment has none."""
     tensorboard: bool = False
     """Also log to TensorBoard, in the same folder."""
 
 
 @dataclasses.dataclass
-class Evaluate:
-    """Plays episodes with a policy that was trained, and prints what they return."""
+class EvaluateOptions:
+    """Run episodes with trained policies and print their returns."""
 
     episodes: int = 20
-    """How many episodes of each run's policy."""
+    """The number of episodes of each run's policy."""
     seed: int = 0
-    """What everything random depends on."""
+    """The seed of the episodes."""
     json: bool = False
     """Print JSON."""
 
@@ -59,17 +59,19 @@ class Evaluate:
 def use_cores(num_runs: int) -> None:
     """Makes every core a device of JAX, which reads this when it first computes."""
     flag, given = "--xla_force_host_platform_device_count", os.environ.get("XLA_FLAGS", "")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     if flag not in given:
-        os.environ["XLA_FLAGS"] = f"{given} {flag}={max(1, min(cores or 1, num_runs))}".strip()
+        from ..engine.tasks import num_cores
+
+        os.environ["XLA_FLAGS"] = f"{given} {flag}={max(1, min(num_cores(), num_runs))}".strip()
 
 
-def train_command(arguments: list[str]) -> int:
-    options = parsed(Train, arguments, "emphatic train")
+def train_command(arguments: list[str]) -> None:
+    """Trains policies, and shows each evaluation."""
+    options = parse_options(TrainOptions, arguments, "emphatic train")
     use_cores(options.seeds)
-    from .. import _checks as checks
-    from .. import _show_runs
-    from ..deep.policy import trained
+    from .. import _validation as checks
+    from ..deep.training import train
+    from . import progress, tables
 
     checks.count("steps", options.steps)
     checks.count("seeds", options.seeds)
@@ -79,47 +81,45 @@ def train_command(arguments: list[str]) -> int:
         raise ValueError(f"seed: got {seeds.stop - 1}; below 2^32 is required")
     board = _board(options.out / "tensorboard") if options.tensorboard else None
 
-    def watch(steps: int, values: dict[str, np.ndarray]) -> None:
-        _show_runs.show_values(steps, options.steps, values)
+    def on_evaluation(steps: int, values: dict[str, np.ndarray]) -> None:
+        progress.show_evaluation(steps, options.steps, values)
         if board is not None:
             for name, entries in values.items():
                 for seed, value in zip(seeds, entries, strict=True):
                     if np.isfinite(value):  # NaN is what was not measured
                         board.add_scalar(f"{name}/{seed}", float(value), steps)
 
-    others = {**vars(options), "seeds": seeds, "kind": options.policy, "watch": watch}
+    renamed = {"policy", "seed", "seeds", "tensorboard"}  # the others are arguments of `train`
+    settings = {key: value for key, value in vars(options).items() if key not in renamed}
     try:
-        trained(**{k: v for k, v in others.items() if k not in ("seed", "policy", "tensorboard")})
+        train(**settings, seeds=seeds, kind=options.policy, on_evaluation=on_evaluation)
     finally:
         if board is not None:
             board.close()
-    print(f"written to {options.out}: {_show_runs.listed(options.out)}")
-    return 0
+    print(f"written to {options.out}: {tables.list_names(options.out)}")
 
 
 def _board(folder: Path):
+    """Opens a log of TensorBoard."""
     try:
         from tensorboardX import SummaryWriter
     except ImportError:
-        raise ValueError(
-            "tensorboard: tensorboardX is not installed; run pip install 'emphatic[tensorboard]'"
-        ) from None
+        advice = "run pip install 'emphatic[tensorboard]'"
+        raise ValueError(f"tensorboard: tensorboardX is not installed; {advice}") from None
     return SummaryWriter(str(folder))
 
 
-def evaluate_command(arguments: list[str]) -> int:
+def evaluate_command(arguments: list[str]) -> None:
+    """Prints the returns of trained policies."""
     needs = "a folder or a file with a policy"
-    path, options = place_and_options("evaluate", Evaluate, arguments, "path", needs)
-    from .. import _checks as checks
-    from .. import _show_runs
-    from .._json import as_json
-    from ..deep.policy import load, played
+    path, options = parse_path("evaluate", EvaluateOptions, arguments, "path", needs)
+    from .. import _validation as checks
+    from ..deep.trained_policies import evaluate, load_policies
+    from . import tables
 
     checks.count("episodes", options.episodes)
-    learned = load(path)
-    found = played(learned, options.episodes, options.seed)
+    results = evaluate(load_policies(path), options.episodes, options.seed)
     if options.json:
-        print(as_json(found))
+        print(tables.as_json(results))
     else:
-        _show_runs.show_returns(found)
-    return 0
+        tables.show_returns(results)

@@ -1,55 +1,50 @@
-r"""What a policy is worth, $J(\pi)$ by excursions, and how well its emphasis is calibrated."""
+r"""What a policy is worth: returns of episodes, $J(\pi)$ by excursions, calibrated emphasis."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Bool, Float, Integer, Shaped
 
-from .. import _checks as check
-from .environment import Environment
+from .. import _validation as check
+from ..types import Array, Key, Params, Scalar
+from .agents.agent import Act, Diagnostics
+from .environments import gymnasium as gym
+from .environments.environment import Environment, State
+from .task import Task
+
+Evaluate: TypeAlias = Callable[[Params, Key], Mapping[str, Scalar]]
+"""From the parameters of a policy and a random key to numbers by name; to be compiled."""
 
 
 def excursions(
     environment: Environment,
-    act: Callable[[Any, Any, Any], Any],
+    act: Act,
     discount: float = 0.99,
     num_excursions: int = 10,
     num_episodes: int = 10,
-) -> Callable[[Any, Any], dict[str, Any]]:
+) -> Evaluate:
     r"""A function that estimates $J(\pi)$ and the return of whole episodes, all side by side.
 
     An excursion is $t$ steps of uniform behaviour, with a reset where an episode ends, and then the
     policy until the episode ends: the start is a state from $d_\mu$. Here $t$ is uniform on
     $\{0, \dots, h - 1\}$ with the horizon $h$; where all episodes are $h$ steps long this is a
-    uniform position in an episode, as with any multiple of $h$.
-
-    **Arguments:**
-
-    - `environment`: The environment.
-    - `act`: `(theta, observation, key)` to an action; the environment sees it as it is.
-    - `discount`: $\gamma$.
-    - `num_excursions`: How many excursions $J$ is the mean of.
-    - `num_episodes`: How many episodes from a reset the return is the mean of.
-
-    **Returns:**
-
-    A function of theta and a random key. Its answers: `J`, the mean discounted return of the
-    excursions, and `return`, the mean undiscounted return of the episodes.
+    uniform position in an episode, as with any multiple of $h$. The environment sees the actions
+    of the policy `act` as they are. The function returns `J`, the mean discounted return of the
+    excursions, and `return`, the mean undiscounted return of the episodes from a reset.
     """
     check.count("num_excursions", num_excursions)
     check.count("num_episodes", num_episodes)
     low, high = environment.low, environment.high
 
-    def follow(theta: Any, key: Any, wait: Any) -> tuple[Any, Any]:
+    def follow(theta: Params, key: Key, wait: Integer[Array, ""]) -> tuple[Scalar, Scalar]:
         """The discounted and the undiscounted return after a number of random steps."""
         for_reset, key = jax.random.split(key)
         state = environment.reset(for_reset)
         zero = jnp.zeros((), environment.observe(state).dtype)
-
-        def unfinished(carry: tuple) -> Any:
-            return ~carry[-1]
 
         def step(carry: tuple) -> tuple:
             t, state, weight, discounted, total, _ = carry
@@ -64,20 +59,14 @@ def excursions(
             counted = jnp.where(following, reward, 0.0)
             begun = environment.reset(keys[2])
             state = jax.tree.map(lambda new, old: jnp.where(ended, new, old), begun, state)
-            return (
-                t + 1,
-                state,
-                jnp.where(following, discount * weight, weight),
-                discounted + weight * counted,
-                total + counted,
-                following & ended,
-            )
+            discounted, total = discounted + weight * counted, total + counted
+            weight = jnp.where(following, discount * weight, weight)
+            return t + 1, state, weight, discounted, total, following & ended
 
         first = (jnp.int32(0), state, zero + 1, zero, zero, jnp.bool_(False))
-        _, _, _, discounted, total, _ = jax.lax.while_loop(unfinished, step, first)
-        return discounted, total
+        return jax.lax.while_loop(lambda carry: ~carry[-1], step, first)[3:5]
 
-    def evaluate(theta: Any, key: Any) -> dict[str, Any]:
+    def evaluate(theta: Params, key: Key) -> dict[str, Scalar]:
         for_wait, key = jax.random.split(key)
         wait = jax.random.randint(for_wait, (num_excursions,), 0, environment.horizon)
         wait = jnp.concatenate([wait, jnp.zeros(num_episodes, wait.dtype)])
@@ -88,21 +77,70 @@ def excursions(
     return evaluate
 
 
-def calibration(seen: dict[str, Any]) -> dict[str, Any]:
-    r"""What a window of learning says about the ratios and the emphasis.
+def rollout(
+    environment: Environment, act: Act, theta: Params, key: Key
+) -> tuple[State, Float[Array, " t"], Bool[Array, " t"]]:
+    """One episode of a policy from a reset: the states, the rewards, and which of them count."""
+    for_reset, key = jax.random.split(key)
 
-    **Arguments:**
+    def step(carry: tuple, t: Integer[Array, ""]) -> tuple[tuple, tuple]:
+        state, counts = carry
+        for_action, for_step = jax.random.split(jax.random.fold_in(key, t))
+        action = act(theta, environment.observe(state), for_action)
+        after, reward, terminated, truncated = environment.step(state, action, for_step)
+        return (after, counts & ~(terminated | truncated)), (state, reward, counts)
 
-    - `seen`: Arrays `ratio`, `trace` and `m`: $\rho_t$, $M_t$ and $m(S_t)$, of any equal shape.
+    first = environment.reset(for_reset), jnp.bool_(True)
+    return jax.lax.scan(step, first, jnp.arange(environment.horizon))[1]
 
-    **Returns:**
 
+@partial(jax.jit, static_argnums=(0, 1))
+def _rollouts(
+    environment: Environment, act: Act, theta: Params, keys: Shaped[jax.Array, " n"]
+) -> tuple[State, Float[Array, "n t"], Bool[Array, "n t"]]:
+    return jax.vmap(partial(rollout, environment, act), (None, 0))(theta, keys)
+
+
+@partial(jax.jit, static_argnums=0)
+def _actions(act: Act, theta: Params, observations: gym.Observations, key: Key) -> gym.Actions:
+    keys = jax.random.split(key, len(observations))
+    return jax.vmap(act, (None, 0, 0))(theta, observations, keys)
+
+
+def play(
+    task: Task,
+    act: Act,
+    theta: Params,
+    num_episodes: int = 10,
+    *,
+    seed: int = 0,
+    discount: float = 0.99,
+    random_steps: int = 0,
+) -> gym.Returns:
+    """Plays episodes with a policy; in Gymnasium's environments also after random steps, of which
+    there are fewer than `random_steps`."""
+    check.count("num_episodes", num_episodes)
+    check.seed(seed)
+    if task.environment is None:
+        choose = partial(_actions, act, theta)
+        return gym.play(task.name, choose, num_episodes, seed, discount, random_steps, task.horizon)
+    keys = jax.random.split(jax.random.key(seed), num_episodes)
+    _, reward, counts = _rollouts(task.environment, act, theta, keys)
+    reward, counts = np.where(counts, reward, 0.0).astype(np.float64), np.asarray(counts)
+    weights = discount ** np.arange(task.horizon)
+    return gym.Returns(reward @ weights, reward.sum(1), counts.sum(1))
+
+
+def calibration(window: Diagnostics) -> dict[str, Scalar]:
+    r"""How well ratios and emphasis were calibrated over a window of learning.
+
+    The window has arrays `ratio`, `trace` and `m`: $\rho_t$, $M_t$ and $m(S_t)$. The result has
     `ratio`, the mean ratio, which is the probability of the box under a [Gaussian];
     `sample_size`, the effective share $(\sum\rho)^2/(n\sum\rho^2)$ of the sample; `emphasis` and
     `trace`, the means of $m(S_t)$ and $M_t$; `slope`, of the least-squares line of $M_t$ on
     $m(S_t)$, which is 1 for the true $m$.
     """
-    rho, M, m = seen["ratio"], seen["trace"], seen["m"]
+    rho, M, m = window["ratio"], window["trace"], window["m"]
     centred = m - m.mean()
     return {
         "ratio": rho.mean(),
@@ -111,17 +149,3 @@ def calibration(seen: dict[str, Any]) -> dict[str, Any]:
         "trace": M.mean(),
         "slope": (centred * M).sum() / (centred**2).sum(),
     }
-
-
-def emphasis_by_position(discount: float, horizon: int) -> np.ndarray:
-    r"""$E[M_t] = (1 - \gamma^{j+1})/(1 - \gamma)$ at the positions $j < h$ of an episode.
-
-    It holds for every policy with $E_\mu[\rho] = 1$ and interest 1, whatever the environment. For
-    $\gamma = 0.99$ and $h = 50$ the mean is 21.8.
-
-    **Arguments:**
-
-    - `discount`: $\gamma$.
-    - `horizon`: The length $h$ of all episodes.
-    """
-    return np.cumsum(float(discount) ** np.arange(horizon))

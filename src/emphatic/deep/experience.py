@@ -4,18 +4,42 @@ import dataclasses
 import json
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
+import equinox as eqx
 import numpy as np
-from safetensors import safe_open, SafetensorError
-from safetensors.numpy import save as serialized
+from jaxtyping import Bool, Float, Integer
 
-from .. import _checks as check
-from .._files import checksum, replacing
-from .environment import Step
+from .. import _validation as check
+from .._files import checksum, read_arrays, write_arrays
+from ..types import Array
+
+Observation: TypeAlias = Float[Array, " o"]
+"""An observation: a vector."""
+Action: TypeAlias = Float[Array, " a"] | Integer[Array, ""]
+"""An action: a vector, or the number of an action."""
 
 FORMAT = "emphatic experience 1"
-DESCRIBED = ("environment", "seed", "num_actions", "provenance")
+METADATA = ("environment", "seed", "num_actions", "provenance")
+
+
+class Step(eqx.Module):
+    r"""What happened at time $t$: $(O_t, A_t, R_{t+1}, O_{t+1})$, and where episodes begin and end.
+
+    Arrays may have leading axes, usually (iteration, worker). `observation_next` is the true
+    successor $O_{t+1}$, also where the episode ends and the next observation is that of a reset.
+    If the task `terminated` its value is 0; if a limit of time `truncated` the episode it has one.
+    """
+
+    observation: Float[Array, "*_batch _o"]
+    action: Float[Array, "*_batch _a"] | Integer[Array, "*_batch"]
+    reward: Float[Array, "*_batch"]
+    observation_next: Float[Array, "*_batch _o"]
+    terminated: Bool[Array, "*_batch"]
+    truncated: Bool[Array, "*_batch"]
+    start: Bool[Array, "*_batch"]
+
+
 FIELDS = tuple(field.name for field in dataclasses.fields(Step))
 
 
@@ -25,56 +49,48 @@ class Experience:
 
     The leading axes are (iteration, worker). Each worker is one stream: a step begins where the
     one before it led, or else an episode starts. Actions are vectors with bounds, or numbers
-    $0, 1, \dots$; vectors, observations, rewards and densities are float32, numbers int32.
-
-    **Arguments:**
-
-    - `steps`: The [Step]s.
-    - `behavior`: $\mu(A_t|S_t)$ of each step: a density for vectors, a probability for numbers.
-    - `environment`: The id of the environment.
-    - `seed`: The seed that it was recorded with.
-    - `low`, `high`: The bounds of an action, if actions are vectors.
-    - `num_actions`: How many actions there are, if actions are numbers.
-    - `provenance`: What else it depends on, such as versions of packages.
+    $0, 1, \dots$; vectors, observations, rewards and densities are float32, numbers int32. The
+    `behavior` is $\mu(A_t|S_t)$ of each step: a density for vectors, a probability for numbers.
     """
 
     steps: Step
-    behavior: Any
+    behavior: np.ndarray
     environment: str
     seed: int
-    low: Any = None
-    high: Any = None
+    low: np.ndarray | None = None
+    high: np.ndarray | None = None
     num_actions: int | None = None
     provenance: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
         check.seed(self.seed)
-        leading, seen = np.shape(self.behavior), np.shape(self.steps.observation)
+        leading = np.shape(self.behavior)
+        size = np.shape(self.steps.observation)[2:3]
         if len(leading) != 2 or 0 in leading:
             raise ValueError(f"behavior: got shape {leading}; (iterations, workers) is required")
         if self.num_actions is None:
             low, high = _bounds(self.low, self.high)
             object.__setattr__(self, "low", low)
             object.__setattr__(self, "high", high)
-            kind = np.float32, low.shape
+            action = np.float32, low.shape
         elif self.low is not None or self.high is not None:
             raise ValueError("low, high: actions that are numbers have no bounds")
         else:
             check.count("num_actions", self.num_actions)
-            kind = np.int32, ()
-        kinds = dict.fromkeys(FIELDS, (np.bool_, ())) | {
-            "observation": (np.float32, seen[2:3]),
-            "action": kind,
+            action = np.int32, ()
+        expected = dict.fromkeys(FIELDS, (np.bool_, ())) | {
+            "observation": (np.float32, size),
+            "action": action,
             "reward": (np.float32, ()),
-            "observation_next": (np.float32, seen[2:3]),
+            "observation_next": (np.float32, size),
         }
         arrays = {
             name: _array(name, getattr(self.steps, name), dtype, (*leading, *shape))
-            for name, (dtype, shape) in kinds.items()
+            for name, (dtype, shape) in expected.items()
         }
         object.__setattr__(self, "steps", Step(**arrays))
         object.__setattr__(self, "behavior", _array("behavior", self.behavior, np.float32, leading))
-        _coherent(self)
+        _require_coherent(self)
 
     @property
     def num_steps(self) -> int:
@@ -82,7 +98,7 @@ class Experience:
         return self.behavior.size
 
 
-def _bounds(low: Any, high: Any) -> tuple[np.ndarray, np.ndarray]:
+def _bounds(low: object, high: object) -> tuple[np.ndarray, np.ndarray]:
     if low is None or high is None:
         raise ValueError("low, high: bounds of actions, or else num_actions, are required")
     low, high = (check.frozen(np.array(bound, np.float32)) for bound in (low, high))
@@ -91,7 +107,7 @@ def _bounds(low: Any, high: Any) -> tuple[np.ndarray, np.ndarray]:
     return low, high
 
 
-def _array(name: str, value: Any, dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
+def _array(name: str, value: Array, dtype: type[np.generic], shape: tuple[int, ...]) -> np.ndarray:
     given = np.asarray(value)
     if given.shape != shape:
         raise ValueError(f"{name}: got shape {given.shape}; {shape} is required")
@@ -100,13 +116,13 @@ def _array(name: str, value: Any, dtype: Any, shape: tuple[int, ...]) -> np.ndar
     with np.errstate(over="ignore"):
         array = given.astype(dtype)
     if not np.isfinite(array).all():
-        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        raise ValueError(f"{name}: entry {where} is {given[where]}; float32 must hold every entry")
+        index = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise ValueError(f"{name}: entry {index} is {given[index]}; float32 must hold every entry")
     return check.frozen(array)
 
 
-def _coherent(experience: Experience) -> None:
-    """A `ValueError` unless each worker's steps are one stream of a possible behaviour."""
+def _require_coherent(experience: Experience) -> None:
+    """Raises a `ValueError` unless each worker's steps are one stream of a possible behaviour."""
     steps, count = experience.steps, experience.num_actions
     if not (experience.behavior > 0).all():
         raise ValueError("behavior: every action that was taken must have a positive density")
@@ -127,7 +143,7 @@ def _coherent(experience: Experience) -> None:
         )
 
 
-def save(experience: Experience, path: str | os.PathLike) -> None:
+def save_experience(experience: Experience, path: str | os.PathLike) -> None:
     """Writes experience to a safetensors file, atomically. Equal experience is equal bytes.
 
     The tensors are the fields of [Step], `behavior`, and `low` and `high` if actions are vectors.
@@ -138,27 +154,18 @@ def save(experience: Experience, path: str | os.PathLike) -> None:
     arrays["behavior"] = experience.behavior
     if experience.num_actions is None:
         arrays |= {"low": experience.low, "high": experience.high}
-    description = {"format": FORMAT} | {name: getattr(experience, name) for name in DESCRIBED}
+    description = {"format": FORMAT} | {name: getattr(experience, name) for name in METADATA}
     description["checksum"] = checksum(description, arrays)
-    data = serialized(arrays, {"experience": json.dumps(description, sort_keys=True)})
-    with replacing(path) as file:
-        file.write(data)
+    write_arrays(path, arrays, {"experience": json.dumps(description, sort_keys=True)})
 
 
-def load(path: str | os.PathLike) -> Experience:
-    """Reads experience that [save] wrote; whatever is not exactly that is a `ValueError`.
-
-    **Arguments:**
-
-    - `path`: The file.
-    """
+def load_experience(path: str | os.PathLike) -> Experience:
+    """Reads experience that [save_experience] wrote; anything else is a `ValueError`."""
+    if not os.path.exists(path):
+        raise ValueError(f"path: {path} does not exist")
     try:
-        with safe_open(os.fspath(path), "np") as file:
-            names, metadata = file.keys(), file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in names}
-    except FileNotFoundError:
-        raise ValueError(f"path: {path} does not exist") from None
-    except (OSError, SafetensorError) as error:
+        arrays, metadata = read_arrays(path)
+    except ValueError as error:
         raise ValueError(f"path: {path} cannot be read as experience: {error}") from None
     try:
         description = json.loads(metadata["experience"])
@@ -171,8 +178,7 @@ def load(path: str | os.PathLike) -> Experience:
         raise ValueError(f"path: {path} is damaged: its content has another checksum")
     try:
         steps = Step(**{name: arrays.pop(name) for name in FIELDS})
-        described = {name: description[name] for name in DESCRIBED}
-        return Experience(steps, **arrays, **described)
+        return Experience(steps, **arrays, **{name: description[name] for name in METADATA})
     except KeyError as error:
         raise ValueError(f"path: {path} lacks {error}") from None
     except (TypeError, ValueError) as error:

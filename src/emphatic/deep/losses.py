@@ -4,17 +4,17 @@ Gradients flow through the first argument only; every other one is data. The dis
 is data too: it is 0 where an episode ends.
 """
 
-from typing import Any
-
 import jax
 
+from ..types import Number
 
-def td_error(v: Any, reward: Any, discount: Any, v_next: Any) -> Any:
+
+def td_error(v: Number, reward: Number, discount: Number, v_next: Number) -> Number:
     r"""$\delta_t = R_{t+1} + \gamma_{t+1}\bar v(S_{t+1}) - v(S_t)$, with a target $\bar v$."""
     return reward + discount * v_next - v
 
 
-def value_loss(v: Any, reward: Any, discount: Any, v_next: Any, rho: Any) -> Any:
+def value_loss(v: Number, reward: Number, discount: Number, v_next: Number, rho: Number) -> Number:
     r"""The off-policy TD loss $\tfrac12\rho_t\delta_t^2$ of $v(S_t)$; see [td_error].
 
     **Arguments:**
@@ -28,7 +28,7 @@ def value_loss(v: Any, reward: Any, discount: Any, v_next: Any, rho: Any) -> Any
     return 0.5 * rho * td_error(v, reward, discount, v_next) ** 2
 
 
-def emphasis_loss(m_next: Any, interest_next: Any, continues: Any, back: Any) -> Any:
+def emphasis_loss(m_next: Number, interest_next: Number, continues: Number, back: Number) -> Number:
     r"""The semi-gradient emphasis loss $\tfrac12(i(S_{t+1}) + c\,b - m(S_{t+1}))^2$.
 
     Here $b = \gamma\rho_t\bar m(S_t)$, and $c$ is 0 where the episode ends. $S_{t+1}$ is then the
@@ -45,7 +45,9 @@ def emphasis_loss(m_next: Any, interest_next: Any, continues: Any, back: Any) ->
     return 0.5 * (interest_next + continues * back - m_next) ** 2
 
 
-def masked_emphasis_loss(m_next: Any, interest_next: Any, continues: Any, back: Any) -> Any:
+def masked_emphasis_loss(
+    m_next: Number, interest_next: Number, continues: Number, back: Number
+) -> Number:
     r"""The loss $\tfrac12(i(S_{t+1}) + b - c\,m(S_{t+1}))^2$ of the authors' code.
 
     Where an episode ends its gradient is 0: nothing teaches $m$ where episodes start. The arguments
@@ -56,8 +58,13 @@ def masked_emphasis_loss(m_next: Any, interest_next: Any, continues: Any, back: 
 
 
 def actor_loss(
-    log_density: Any, entropy: Any, emphasis: Any, rho: Any, delta: Any, entropy_weight: Any
-) -> Any:
+    log_density: Number,
+    entropy: Number,
+    emphasis: Number,
+    rho: Number,
+    delta: Number,
+    entropy_weight: Number,
+) -> Number:
     r"""The emphatic actor's loss $-M_t\rho_t\delta_t\log\pi(A_t|S_t) - c_HH(\pi(\cdot|S_t))$.
 
     **Arguments:**
@@ -72,7 +79,9 @@ def actor_loss(
     return -emphasis * rho * delta * log_density - entropy_weight * entropy
 
 
-def density_loss(c_next: Any, discount_hat: Any, back: Any, normaliser: Any, others: Any) -> Any:
+def density_loss(
+    c_next: Number, discount_hat: Number, back: Number, normaliser: Number, others: Number
+) -> Number:
     r"""The loss $\tfrac12(b + 1 - \hat\gamma - c(S_{t+1}))^2 + k\,(e - 1)\,c(S_{t+1})$ of COP-TD.
 
     Here $b = \hat\gamma\rho_t\bar c(S_t)$ with a target network $\bar c$. The mean $e$ of $c$ over

@@ -1,209 +1,185 @@
-"""Learned policies: one file, from which they can act again."""
+"""Policies with networks: Gaussian, truncated Gaussian and softmax."""
 
-import json
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Protocol, runtime_checkable, TypeAlias
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from safetensors import safe_open, SafetensorError
-from safetensors.numpy import save as serialized
+from jax.scipy.stats import norm
+from jax.typing import DTypeLike
+from jaxtyping import Float, PyTree
 
-from .. import _checks as check
-from .. import statistics
-from .._files import replacing, writable
-from . import experience as recordings
-from .checkpoint import named
-from .task import (
-    agent,
-    experienced,
-    iteration,
-    kinds,
-    labelled,
-    learn,
-    policy,
-    returns,
-    Task,
-    task,
-)
+from ..types import Array, Key, Params, Scalar
+from .experience import Action, Observation
+from .networks import HIDDEN, Layers, network, outputs
 
-FORMAT = "emphatic policy 1"
-DESCRIBED = ("algorithm", "environment", "kind", "seeds", "num_steps", "discount", "max_steps")
+Distribution: TypeAlias = PyTree[Float[Array, "..."]]
+r"""The distribution $\pi_\theta(\cdot|s)$ as the arrays that its policy describes it by."""
+Normal: TypeAlias = tuple[Float[Array, " a"], Float[Array, " a"]]
+"""The mean and the scale of each entry of an action."""
+Bounds: TypeAlias = Float[Array, " a"] | Sequence[float]
+"""The bounds of an action, one number for each of its entries."""
+GaussianParams: TypeAlias = tuple[Layers, Float[Array, " a"]]
+r"""The layers of $f$, and $\sigma$."""
+
+
+@runtime_checkable
+class Policy(Protocol):
+    r"""A policy that an actor can change: $\pi_\theta(\cdot|s)$ for parameters $\theta$."""
+
+    def init(self, key: Key, num_inputs: int, dtype: DTypeLike = jnp.float32) -> Params:
+        r"""The first $\theta$."""
+        ...
+
+    def distribution(self, theta: Params, observation: Observation) -> Distribution:
+        r"""$\pi_\theta(\cdot|s)$."""
+        ...
+
+    def sample(self, distribution: Distribution, key: Key) -> Action:
+        """An action."""
+        ...
+
+    def log_density(self, distribution: Distribution, action: Action) -> Scalar:
+        r"""$\log\pi(a|s)$."""
+        ...
+
+    def entropy(self, distribution: Distribution) -> Scalar:
+        r"""$H(\pi(\cdot|s))$."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Gaussian:
+    r"""Actions from $N(c + h\tanh f_\theta(s),\ h^2\operatorname{softplus}(\sigma)^2)$.
+
+    The mean stays in the box with centre $c$ and half widths $h$, the actions do not: with uniform
+    behaviour $E_\mu[\rho]$ is the probability of the box, which is below 1. The scale does not
+    depend on the state; $\sigma = 0$ at first. An environment sees the action as it is drawn.
+    """
+
+    low: np.ndarray
+    high: np.ndarray
+    hidden: Sequence[int] = HIDDEN
+
+    def __init__(self, low: Bounds, high: Bounds, hidden: Sequence[int] = HIDDEN) -> None:
+        _set_box(self, low, high, hidden)
+
+    def init(self, key: Key, num_inputs: int, dtype: DTypeLike = jnp.float32) -> GaussianParams:
+        r"""The first $\theta$: the layers of $f$, and $\sigma$."""
+        sizes = (num_inputs, *self.hidden, self.low.size)
+        return network(key, sizes, dtype=dtype), jnp.zeros(self.low.size, dtype)
+
+    def distribution(self, theta: GaussianParams, observation: Observation) -> Normal:
+        r"""$\pi_\theta(\cdot|s)$: its mean and its scale."""
+        layers, sigma = theta
+        centre, half = box(self.low, self.high, sigma.dtype)
+        mean = centre + half * jnp.tanh(outputs(layers, observation))
+        return mean, half * jax.nn.softplus(sigma)
+
+    def sample(self, distribution: Normal, key: Key) -> Action:
+        """An action."""
+        mean, scale = distribution
+        return mean + scale * jax.random.normal(key, mean.shape, mean.dtype)
+
+    def log_density(self, distribution: Normal, action: Action) -> Scalar:
+        r"""$\log\pi(a|s)$."""
+        return norm.logpdf(action, *distribution).sum()
+
+    def entropy(self, distribution: Normal) -> Scalar:
+        r"""$\sum_j\tfrac12\log(2\pi e\sigma_j^2)$."""
+        return (0.5 * np.log(2 * np.pi * np.e) + jnp.log(distribution[1])).sum()
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class TruncatedGaussian:
+    r"""The [Gaussian] given that the action is in the box, so that $E_\mu[\rho] = 1$.
+
+    With $Z = \Phi(\beta) - \Phi(\alpha)$, where $\alpha$ and $\beta$ are the bounds in units of the
+    scale from the mean, the density of each entry is that of the Gaussian over $Z$. The arguments
+    are those of [Gaussian].
+    """
+
+    low: np.ndarray
+    high: np.ndarray
+    hidden: Sequence[int] = HIDDEN
+
+    def __init__(self, low: Bounds, high: Bounds, hidden: Sequence[int] = HIDDEN) -> None:
+        _set_box(self, low, high, hidden)
+
+    init = Gaussian.init
+    distribution = Gaussian.distribution
+
+    def sample(self, distribution: Normal, key: Key) -> Action:
+        """An action, which is in the box."""
+        (mean, scale), (alpha, beta) = distribution, self._standardised_bounds(distribution)
+        drawn = jax.random.truncated_normal(key, alpha, beta, mean.shape, mean.dtype)
+        low, high = (jnp.asarray(bound, mean.dtype) for bound in (self.low, self.high))
+        return jnp.clip(mean + scale * drawn, low, high)
+
+    def log_density(self, distribution: Normal, action: Action) -> Scalar:
+        r"""$\log\pi(a|s)$, which is $-\infty$ outside of the box."""
+        alpha, beta = self._standardised_bounds(distribution)
+        inside = (action >= jnp.asarray(self.low)) & (action <= jnp.asarray(self.high))
+        log_density = norm.logpdf(action, *distribution) - jnp.log(norm.cdf(beta) - norm.cdf(alpha))
+        return jnp.where(inside, log_density, -jnp.inf).sum()
+
+    def entropy(self, distribution: Normal) -> Scalar:
+        r"""$\sum\log(\sqrt{2\pi e}\,\sigma Z) + (\alpha\phi(\alpha) - \beta\phi(\beta))/2Z$."""
+        alpha, beta = self._standardised_bounds(distribution)
+        Z = norm.cdf(beta) - norm.cdf(alpha)
+        edges = (alpha * norm.pdf(alpha) - beta * norm.pdf(beta)) / (2 * Z)
+        return (0.5 * np.log(2 * np.pi * np.e) + jnp.log(distribution[1] * Z) + edges).sum()
+
+    def _standardised_bounds(self, distribution: Normal) -> Normal:
+        mean, scale = distribution
+        low, high = (jnp.asarray(bound, mean.dtype) for bound in (self.low, self.high))
+        return (low - mean) / scale, (high - mean) / scale
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
-    r"""The policies of all runs of an agent, and what one must know to use them.
+class Softmax:
+    r"""Numbers of actions, with $\pi_\theta(\cdot|s) \propto \exp f_\theta(s)$."""
 
-    **Arguments:**
+    num_actions: int
+    hidden: Sequence[int] = HIDDEN
 
-    - `algorithm`: The name of the algorithm that learned them.
-    - `environment`: `reacher`, or the id of a Gymnasium environment.
-    - `kind`: The kind of policy; see [policy].
-    - `theta`: What the policies need to act: arrays with the runs as their leading axis.
-    - `seeds`: The seeds of the runs.
-    - `num_steps`: How many environment steps each learned from.
-    - `discount`: $\gamma$.
-    - `max_steps`: The limit of an episode, where the environment has none of its own.
-    """
+    def init(self, key: Key, num_inputs: int, dtype: DTypeLike = jnp.float32) -> Layers:
+        r"""The first $\theta$: the layers of $f$."""
+        return network(key, (num_inputs, *self.hidden, self.num_actions), dtype=dtype)
 
-    algorithm: str
-    environment: str
-    kind: str
-    theta: Any
-    seeds: tuple[int, ...]
-    num_steps: int
-    discount: float
-    max_steps: int | None = None
+    def distribution(self, theta: Layers, observation: Observation) -> Float[Array, " a"]:
+        r"""$\log\pi_\theta(\cdot|s)$."""
+        return jax.nn.log_softmax(outputs(theta, observation))
 
+    def sample(self, distribution: Float[Array, " a"], key: Key) -> Action:
+        """The number of an action."""
+        return jax.random.categorical(key, distribution)
 
-def save(learned: Learned, path: str | os.PathLike) -> None:
-    """Writes policies to a safetensors file, whole or not at all.
+    def log_density(self, distribution: Float[Array, " a"], action: Action) -> Scalar:
+        r"""$\log\pi(a|s)$."""
+        return distribution[action]
 
-    The tensors are the leaves of theta. The metadata has one entry, `policy`, in JSON: `format`,
-    all other fields of [Learned], and as `theta` the names of the leaves in nested lists.
-    """
-    leaves = named(learned.theta)
-    arrays = {name: np.ascontiguousarray(leaf) for name, leaf in leaves.items()}
-    places = jax.tree.unflatten(jax.tree.structure(learned.theta), list(leaves))
-    described = {name: getattr(learned, name) for name in DESCRIBED}
-    words = json.dumps({"format": FORMAT, **described, "theta": places}, sort_keys=True)
-    with replacing(path) as file:
-        file.write(serialized(arrays, {"policy": words}))
+    def entropy(self, distribution: Float[Array, " a"]) -> Scalar:
+        r"""$-\sum_a\pi(a|s)\log\pi(a|s)$."""
+        return -(jnp.exp(distribution) * distribution).sum()
 
 
-def load(path: str | os.PathLike) -> Learned:
-    """Reads policies that [save] wrote; whatever is not that is a `ValueError`.
-
-    **Arguments:**
-
-    - `path`: The file, or a folder with `policy.safetensors` in it.
-    """
-    path = os.path.join(path, "policy.safetensors") if os.path.isdir(path) else os.fspath(path)
-    if not os.path.exists(path):
-        raise ValueError(f"policy: {path} does not exist")
-    try:
-        with safe_open(path, "np") as file:
-            names, metadata = file.keys(), file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in names}
-        described = json.loads(metadata.get("policy", "{}"))
-        if described.pop("format", None) != FORMAT:
-            raise ValueError(f"it does not say {FORMAT!r}")
-
-        def grown(node: Any) -> Any:
-            return arrays[node] if isinstance(node, str) else tuple(map(grown, node))
-
-        theta, seeds = grown(described.pop("theta")), tuple(described.pop("seeds"))
-        if any(len(leaf) != len(seeds) for leaf in arrays.values()):
-            raise ValueError(f"it does not have {len(seeds)} runs")
-        return Learned(theta=theta, seeds=seeds, **described)
-    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"policy: {path} cannot be read as a policy: {error}") from None
+def box(
+    low: Float[np.ndarray, " a"], high: Float[np.ndarray, " a"], dtype: DTypeLike
+) -> tuple[Float[Array, " a"], Float[Array, " a"]]:
+    """The centre and the half widths of a box."""
+    return jnp.asarray((low + high) / 2, dtype), jnp.asarray((high - low) / 2, dtype)
 
 
-def player(learned: Learned) -> tuple[Task, Callable[[Any, Any, Any], Any]]:
-    """The task of policies, and how they act in it: `(theta, observation, key)` to an action.
-
-    **Arguments:**
-
-    - `learned`: The policies.
-    """
-    where = task(learned.environment, learned.max_steps)
-    return where, agent(learned.algorithm, policy(where, learned.kind)).act
-
-
-def played(learned: Learned, num_episodes: int = 20, seed: int = 0) -> dict[str, Any]:
-    """What episodes of policies return: means and standard deviations over them, for each run.
-
-    **Arguments:**
-
-    - `learned`: The policies.
-    - `num_episodes`: How many episodes of each.
-    - `seed`: What everything random depends on.
-    """
-    where, act = player(learned)
-    runs = []
-    for run, own in enumerate(learned.seeds):
-        theta = jax.tree.map(lambda leaf, run=run: leaf[run], learned.theta)
-        found = returns(where, act, theta, num_episodes, seed=seed, discount=learned.discount)
-        numbers = {
-            name: {"mean": float(values.mean()), "std": float(statistics.spread(values * 1.0))}
-            for name, values in vars(found).items()
-        }
-        runs.append({"seed": own, **numbers})
-    described = {name: getattr(learned, name) for name in DESCRIBED if name != "seeds"}
-    return {**described, "episodes": num_episodes, "runs": runs}
-
-
-def trained(
-    out: Path,
-    env: str,
-    algorithm: str = "cof-pac",
-    *,
-    steps: int,
-    seeds: Sequence[int] = (0,),
-    kind: str | None = None,
-    experience: Path | None = None,
-    discount: float = 0.99,
-    evaluate_every: int = 1000,
-    limit_ends: bool = False,
-    max_steps: int | None = None,
-    watch: Callable[[int, dict[str, np.ndarray]], None] | None = None,
-) -> Learned:
-    r"""Learns policies for a task, and leaves in a folder all that came of it.
-
-    These are `policy.safetensors`, see [Learned]; `curves.nc`, a dataset with the axes `run` and
-    `steps`; and `experience`, the recordings, if the environment is Gymnasium's. Until the end
-    there is a checkpoint, from which the same call goes on after an interruption.
-
-    **Arguments:**
-
-    - `out`: The folder. It must not have a policy yet.
-    - `env`: `reacher`, or the id of a Gymnasium environment.
-    - `algorithm`: The name of an algorithm; see [NAMED].
-    - `steps`: The environment steps of a run.
-    - `seeds`: The seeds, one for each run.
-    - `kind`: The kind of policy; see [policy].
-    - `experience`: A recording that all runs learn from, in place of uniform behaviour.
-    - `discount`: $\gamma$.
-    - `evaluate_every`: The steps between evaluations.
-    - `limit_ends`: Whether a limit of time counts as the end of the task; see [transitions].
-    - `max_steps`: The longest episode in an evaluation, if the environment has no limit of its own.
-    - `watch`: Called at each evaluation with the steps so far and the values of all runs.
-    """
-    check.probability("discount", discount)
-    recorded = None if experience is None else recordings.load(experience)
-    where = task(env, max_steps, recorded)
-    learner = agent(algorithm, policy(where, kind), discount=discount)
-    iteration(recorded, steps, evaluate_every)
-    if (out / "policy.safetensors").exists():
-        raise ValueError(f"out: {out} has a policy already; choose another folder, or remove it")
-    checkpoint = writable(out) / "checkpoint.safetensors"
-    training = learn(
-        where,
-        learner,
-        recorded or experienced(where, seeds, steps, out / "experience"),
-        seeds,
-        steps,
-        evaluate_every=evaluate_every,
-        limit_ends=limit_ends,
-        checkpoint=checkpoint,
-        watch=watch,
-    )
-    labelled(training, algorithm, environment=env).to_netcdf(out / "curves.nc", engine="scipy")
-    found = Learned(
-        algorithm,
-        env,
-        kind or kinds(where)[0],
-        training.theta,
-        training.seeds,
-        steps,
-        discount,
-        max_steps,
-    )
-    save(found, out / "policy.safetensors")
-    checkpoint.unlink(missing_ok=True)
-    return found
+def _set_box(
+    policy: Gaussian | TruncatedGaussian, low: Bounds, high: Bounds, hidden: Sequence[int]
+) -> None:
+    low, high = np.array(low, np.float64), np.array(high, np.float64)
+    for name, field in (("low", low), ("high", high), ("hidden", hidden)):
+        object.__setattr__(policy, name, field)
+    if low.ndim != 1 or low.shape != high.shape or not np.isfinite(high - low).all():
+        raise ValueError(f"low, high: got {low} and {high}; two finite vectors are required")
+    if not (low < high).all():
+        raise ValueError(f"low: got {low}, high: {high}; each low must be below its high")

@@ -1,66 +1,52 @@
-"""The last iterations, kept in a ring: pure functions on a pytree."""
+"""A ring of the last iterations: pure functions on a pytree."""
 
-from typing import Any
+from typing import TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Integer
 
-Replay = Any
-"""A pytree like one iteration's, each array with the ring as its first axis."""
+from ..types import Array, Key
+
+Count: TypeAlias = int | Integer[Array, ""]
+"""A number of iterations, which may be traced."""
+Batch = TypeVar("Batch")  # one iteration; in a ring each array has the ring as its first axis
 
 
-def empty(example: Any, capacity: int) -> Replay:
-    """A ring for so many iterations.
-
-    **Arguments:**
-
-    - `example`: One iteration, or the shapes and types of its arrays.
-    - `capacity`: How many iterations are kept.
-    """
+def empty(example: Batch, capacity: int) -> Batch:
+    """An empty ring for iterations like an example, or like its shapes and types."""
     return jax.tree.map(lambda leaf: jnp.zeros((capacity, *leaf.shape), leaf.dtype), example)
 
 
-def add(replay: Replay, iteration: Any, time: Any) -> Replay:
+def add(replay: Batch, iteration: Batch, time: Count) -> Batch:
     """The ring with one more iteration, in the place of the oldest where it is full.
 
-    **Arguments:**
-
-    - `replay`: The ring.
-    - `iteration`: What is added.
-    - `time`: How many iterations were added before. One number for all runs of a `vmap`, so that
-      the ring is updated in place.
+    `time` is how many were added before: one number for all runs of a `vmap`, so that the ring is
+    updated in place.
     """
 
-    def put(ring, leaf):
+    def put(ring: jax.Array, leaf: jax.Array) -> jax.Array:
         return jax.lax.dynamic_update_index_in_dim(ring, leaf, time % len(ring), 0)
 
     return jax.tree.map(put, replay, iteration)
 
 
-def sample(replay: Replay, key: Any, time: Any, num: int) -> Any:
-    """Iterations drawn uniformly, with replacement, from those that are kept.
+def sample(replay: Batch, key: Key, time: Count, num: int) -> Batch:
+    """Iterations drawn uniformly, with replacement, from those in the ring.
 
-    **Arguments:**
-
-    - `replay`: The ring.
-    - `key`: A random key.
-    - `time`: How many iterations have been added, at least one.
-    - `num`: How many are drawn.
-
-    **Returns:**
-
-    Arrays whose first axis runs over all that the iterations hold: workers side by side.
+    `time` is how many iterations have been added, at least one, and `num` how many are drawn. The
+    first axis of the result runs over all workers of all drawn iterations, side by side.
     """
     drawn = jax.random.randint(key, (num,), 0, jnp.minimum(time, _capacity(replay)))
 
-    def take(ring):
+    def take(ring: jax.Array) -> jax.Array:
         taken = ring.at[drawn].get(mode="promise_in_bounds")
         return taken.reshape(num * ring.shape[1], *ring.shape[2:])
 
     return jax.tree.map(take, replay)
 
 
-def sample_transitions(replay: Replay, key: Any, time: Any, num: int) -> Any:
+def sample_transitions(replay: Batch, key: Key, time: Count, num: int) -> Batch:
     """Transitions drawn uniformly, with replacement, each with its own iteration and worker.
 
     The arguments are those of [sample], but for `num`, which counts transitions.
@@ -72,5 +58,5 @@ def sample_transitions(replay: Replay, key: Any, time: Any, num: int) -> Any:
     return jax.tree.map(lambda ring: ring.at[drawn, worker].get(mode="promise_in_bounds"), replay)
 
 
-def _capacity(replay: Replay) -> int:
+def _capacity(replay: object) -> int:
     return len(jax.tree.leaves(replay)[0])

@@ -1,8 +1,14 @@
 """Engines: thousands of learners on one stream of experience, compiled."""
 
-from .measures import Measure as Measure
-from .measures import MEASURES as MEASURES
-from .run import Engine as Engine
-from .run import prepare as prepare
-from .run import Prepared as Prepared
-from .run import run as run
+from ..types import LearnerFactory as LearnerFactory
+from .experience import Experience as Experience, Program as Program
+from .measures import Measure as Measure, MEASURES as MEASURES
+from .request import Axes as Axes, Learners as Learners, Measures as Measures, Targets as Targets
+from .run import (
+    Choice as Choice,
+    Engine as Engine,
+    prepare as prepare,
+    Prepared as Prepared,
+    run as run,
+)
+from .tasks import OnProgress as OnProgress

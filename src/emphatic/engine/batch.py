@@ -1,94 +1,97 @@
-"""What an engine runs: one learner on all its lanes, under one target."""
+"""What an engine runs: a batch of one learner, with one lane for each of its settings."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float, PyTree, UInt32
+from numpy.typing import DTypeLike
 
-from .._types import Sample, Transition
 from ..mdp import Problem
-from .measures import example_of, Make, Measure
+from ..types import Key, LearnerFactory, Sample, Scalar, Transition
+from .linearization import weight_names
+from .measures import example_transition, Lanes, Measure
 
 TABLE_BYTES = 2**26  # transitions are tabulated up to this size, and made as they come beyond
 
+Observation: TypeAlias = PyTree
+"""What a learner sees of a sample: a critic a [Transition], an agent the [Sample] itself."""
 
-def cast(tree: Any, dtype: np.dtype) -> Any:
-    """NumPy arrays, the floating ones in the working type."""
 
-    def of(leaf: Any) -> np.ndarray:
-        leaf = np.asarray(leaf)
-        return leaf.astype(dtype if leaf.dtype.kind == "f" else leaf.dtype, copy=False)
+def cast(tree: PyTree, dtype: np.dtype) -> PyTree:
+    """Returns NumPy arrays, the floating ones in the working type."""
 
-    return jax.tree.map(of, tree)
+    def cast_leaf(leaf: object) -> np.ndarray:
+        array = np.asarray(leaf)
+        return array.astype(dtype if array.dtype.kind == "f" else array.dtype, copy=False)
+
+    return jax.tree.map(cast_leaf, tree)
 
 
 @dataclass(frozen=True)
-class Sight:
-    """What a learner sees of samples, compiled for batches of them, and an example of it."""
+class View:
+    """What a learner sees: `observe`, a function of batches of samples, and an example of it."""
 
-    example: Any
-    of: Callable[[Sample], Any]
+    example: Observation
+    observe: Callable[[Sample], Observation]
 
 
-def transitions(problem: Problem, target: np.ndarray, dtype: Any) -> Sight:
-    """What a critic sees: transitions under one target."""
+def transition_view(problem: Problem, target: Float[np.ndarray, "s a"], dtype: DTypeLike) -> View:
+    """Returns what a critic sees: transitions under one target policy."""
 
     def view(sample: Sample) -> Transition:
         pi = jnp.asarray(target)
         return problem.view(pi[sample.state], pi[sample.state_next], sample)
 
-    return Sight(example_of(problem, dtype), jax.jit(jax.vmap(view)))
+    return View(example_transition(problem, dtype), jax.jit(jax.vmap(view)))
 
 
-def samples(dtype: Any) -> Sight:
-    """What an agent sees: the samples themselves."""
-    number, whole, time = np.zeros((), dtype), np.zeros((), np.int32), np.zeros((), np.int32)
-    example = Sample(time, whole, whole, number, number, whole, whole)
-    return Sight(example, lambda sample: sample)
+def sample_view(dtype: DTypeLike) -> View:
+    """Returns what an agent sees: the samples themselves."""
+    real, whole = np.zeros((), dtype), np.zeros((), np.int32)
+    example = Sample(np.zeros((), np.int32), whole, whole, real, real, whole, whole)
+    return View(example, lambda sample: sample)
 
 
-class Sweep:
-    """One learner under one target, with the values of its lanes and what is measured.
+class Lane(NamedTuple):
+    """What tells lanes apart; every leaf has the lanes first, or belongs to one lane."""
 
-    **Arguments:**
+    arguments: PyTree  # of the factory, by name
+    derived: PyTree  # what each measure derives from them, by its name
 
-    - `make`: Makes the learner of a lane from its values.
-    - `lanes`: The values, for each argument of `make` one number for each lane.
-    - `problem`, `target`: The problem and the target policy.
-    - `sight`: What it sees, [transitions] or [samples].
-    - `measures`: The measures by name.
-    - `dtype`: The working type.
-    """
+
+class Batch:
+    """One learner under one target policy, with the values of its lanes and its measures."""
 
     def __init__(
         self,
-        make: Make,
-        lanes: Mapping[str, np.ndarray],
+        factory: LearnerFactory,
+        lanes: Lanes,
         problem: Problem,
-        target: np.ndarray,
-        sight: Sight,
+        target: Float[np.ndarray, "s a"],
+        view: View,
         measures: Mapping[str, Measure],
         dtype: np.dtype,
     ):
-        self.make, self.sight, self.measures = make, sight, measures
+        self.factory, self.view, self.measures = factory, view, measures
         self.dtype = np.dtype(dtype)
         self.num_lanes = len(next(iter(lanes.values()), [None]))
-        exact, own = {}, {}
+        shared: dict[str, PyTree] = {}
+        derived: dict[str, PyTree] = {}
         for name, measure in measures.items():
-            exact[name] = measure.exact(problem, target)
-            own[name] = measure.own(problem, target, make, lanes)
-        self.exact = cast(exact, self.dtype)
-        self.lanes = cast({"of": dict(lanes), "own": own}, self.dtype)
-        self.example = sight.example
+            shared[name] = measure.from_problem(problem, target)
+            derived[name] = measure.from_lanes(problem, target, factory, lanes)
+        self.shared = cast(shared, self.dtype)
+        self.lanes: Lane = cast(Lane(dict(lanes), derived), self.dtype)
+        self.example = view.example
         with jax.enable_x64(self.dtype == np.float64):
-            self.state = jax.eval_shape(lambda lane: self._init(jax.random.key(0), lane), self.lane)
-
-        leaves = jax.tree.leaves(self.state)
-        self.num_state = sum(int(np.prod(leaf.shape)) for leaf in leaves)
+            key = jax.random.key(0)
+            self.state = jax.eval_shape(lambda lane: self._init(key, lane.arguments), self.lane)
+        self.num_state = sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(self.state))
 
     @property
     def row_bytes(self) -> int:
@@ -98,46 +101,42 @@ class Sweep:
     @property
     def names(self) -> list[str]:
         """What the numbers of a state are called, such as `w[0]`."""
-        return [
-            jax.tree_util.keystr(path, simple=True, separator=".")
-            + "".join(f"[{n}]" for n in index)
-            for path, leaf in jax.tree_util.tree_leaves_with_path(self.state)
-            for index in np.ndindex(leaf.shape)
-        ]
+        return weight_names(self.state)
 
     @property
-    def lane(self) -> Any:
+    def lane(self) -> Lane:
         """The shapes of one lane's values."""
         return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), self.lanes)
 
-    def step(self, lane: Any, state: Any, exact: Any, y: Any) -> tuple[Any, list[Any]]:
-        """The next state of one lane, and its measures before it: what an engine compiles."""
-        learner = self.make(**lane["of"])
+    def step(
+        self, lane: Lane, state: PyTree, shared: PyTree, y: Observation
+    ) -> tuple[PyTree, list[Scalar]]:
+        """Returns a lane's next state, and its measures before the update: what is compiled."""
+        learner = self.factory(**lane.arguments)
         numbers = [
-            measure.value(exact[name], lane["own"][name], learner, state, y)
+            measure.value(shared[name], lane.derived[name], learner, state, y)
             for name, measure in self.measures.items()
         ]
         return learner.step(state, y), numbers
 
-    def _init(self, key: Any, lane: Any) -> Any:
-        return self.make(**lane["of"]).init(key, jax.tree.map(jnp.asarray, self.example))
+    def _init(self, key: Key, arguments: PyTree) -> PyTree:
+        return self.factory(**arguments).init(key, jax.tree.map(jnp.asarray, self.example))
 
-    def initial(self, seed: int) -> Any:
-        """The first state of every lane: it depends on the seed and the names of the weights."""
+    def initial(self, seed: int) -> PyTree:
+        """Returns the first state of every lane; only seed and names of weights matter to it."""
         words = np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32)
         with jax.enable_x64(self.dtype == np.float64):
-            return self._initial(words, self.lanes["of"])
+            return self._initial(words, self.lanes.arguments)
 
     @cached_property
-    def _initial(self) -> Any:
-        def initial(words: Any, lanes: Any) -> Any:
+    def _initial(self) -> Callable[[UInt32[np.ndarray, "2"], PyTree], PyTree]:
+        def initial(words: UInt32[jax.Array, "2"], arguments: PyTree) -> PyTree:
             key = jax.random.wrap_key_data(words, impl="threefry2x32")
-            init = jax.vmap(lambda lane: self._init(key, {"of": lane}), axis_size=self.num_lanes)
-            return init(lanes)
+            return jax.vmap(partial(self._init, key), axis_size=self.num_lanes)(arguments)
 
         return jax.jit(initial)
 
-    def seen(self, sample: Sample) -> Any:
-        """What the learner sees of samples, computed in float64."""
+    def observe(self, sample: Sample) -> Observation:
+        """Returns what the learner sees of samples, computed in float64."""
         with jax.enable_x64(True):
-            return cast(self.sight.of(sample), self.dtype)
+            return cast(self.view.observe(sample), self.dtype)

@@ -2,113 +2,143 @@
 
 import dataclasses
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
+from jaxtyping import Float, PyTree
+from numpy.typing import DTypeLike
 
 from .. import oracle
-from .._types import Learner, Transition
 from ..learners import FollowonState
 from ..mdp import Problem
-from ..oracle.expectation import samples
-from ..oracle.systems import LinearSystem, RANK_TOLERANCE, weighted_gram
+from ..oracle.expectation import enumerate_samples
+from ..oracle.systems import LinearSystem, Matrix, RANK_TOLERANCE, weighted_gram
+from ..types import Array, Learner, LearnerFactory, Number, Sample, Scalar, Transition
+from .linearization import linearize, vector_step
 
-Make = Callable[..., Learner[Any, Transition]]
+Lanes: TypeAlias = Mapping[str, Float[np.ndarray, " lanes"]]
+"""For each argument of a [LearnerFactory] one value for each lane."""
+Features: TypeAlias = Literal["x", "xa"]
+"""The features of states or of state-action pairs."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A number at each step: `value(exact, own, learner, state, y)`, before the update.
+    """A number at each step, before the update.
 
     **Arguments:**
 
-    - `value`: The number, a pure function that is traced into the loop.
-    - `exact`: What it needs of the problem and the target, the same for all lanes.
-    - `own`: What it needs of each lane, with lanes first, from (problem, target, make, lanes).
+    - `value`: The number, a pure function that is traced into the loop: of what the next two
+      return (of one lane), the learner, its state, and the transition.
+    - `from_problem`: Derives from the problem and the target what all lanes share.
+    - `from_lanes`: Derives from the problem, the target, the factory and the lanes' values what
+      each lane needs; lanes come first.
     - `features`: The features in which the prediction must be linear: x, xa or none.
     """
 
-    value: Callable[[Any, Any, Learner, Any, Transition], Any]
-    exact: Callable[[Problem, np.ndarray], Any] = lambda problem, target: ()
-    own: Callable[[Problem, np.ndarray, Make, Mapping[str, np.ndarray]], Any] = (
-        lambda problem, target, make, lanes: {}
+    value: Callable[[PyTree, PyTree, Learner, PyTree, Transition], Scalar]
+    from_problem: Callable[[Problem, np.ndarray], PyTree] = lambda problem, target: ()
+    from_lanes: Callable[[Problem, np.ndarray, LearnerFactory, Lanes], PyTree] = (
+        lambda problem, target, factory, lanes: {}
     )
-    features: str | None = None
+    features: Features | None = None
 
 
-def weights(learner: Learner, state: Any, y: Transition, features: str) -> Any:
-    """The weights of a linear prediction: its gradient in the features."""
+def weights(
+    learner: Learner, state: PyTree, y: Transition, features: Features
+) -> Float[Array, " features"]:
+    """Returns the weights of a linear prediction: its gradient in the features."""
 
-    def predict(x: Any) -> Any:
+    def predict(x: Array) -> Scalar:
         return learner.predict(state, dataclasses.replace(y, **{features: x}))
 
     return jax.grad(predict)(getattr(y, features))
 
 
-def is_linear(learner: Learner, y: Transition, features: str) -> bool:
+def is_linear(learner: Learner, y: Transition, features: Features) -> bool:
     """Whether the prediction is linear in the features, tried at random numbers."""
     rng = np.random.default_rng(0)
-    random = jax.tree.map(lambda leaf: jnp.asarray(rng.normal(size=leaf.shape), leaf.dtype), y)
-    state = jax.tree.map(
-        lambda leaf: jnp.asarray(rng.normal(size=leaf.shape), leaf.dtype),
-        learner.init(jax.random.key(0), random),
-    )
+
+    def randomize(tree: PyTree) -> PyTree:
+        return jax.tree.map(lambda a: jnp.asarray(rng.normal(size=a.shape), a.dtype), tree)
+
+    random = randomize(y)
+    state = randomize(learner.init(jax.random.key(0), random))
     w = weights(learner, state, random, features)
-    product, found = w @ getattr(random, features), learner.predict(state, random)
-    return bool(found != 0 and jnp.abs(product - found) <= 1e-4 * jnp.abs(product))
+    product, prediction = w @ getattr(random, features), learner.predict(state, random)
+    return bool(prediction != 0 and jnp.abs(product - prediction) <= 1e-4 * jnp.abs(product))
 
 
-# Quadratic forms of the weights: |Mw - c|^2 + f, exact for any number of states.
+class QuadraticForm(NamedTuple):
+    r"""$|Mw - c|^2 + f$ of the weights, exact for any number of states."""
+
+    matrix: Float[Array, "r k"]
+    vector: Float[Array, " r"]
+    floor: Number
 
 
-def _error_form(problem: Problem, truth: np.ndarray, actions: bool = False) -> tuple:
-    r"""$\|Xw - y\|_D^2$."""
-    x = problem.xa_rows if actions else problem.x
-    d = (problem.stationary_actions if actions else problem.stationary).ravel()
-    root, _ = _roots(np.asarray(weighted_gram(x, d, x)))
-    projected = np.asarray(oracle.projection(problem, actions) @ truth)
-    floor = d @ (truth - projected) ** 2
-    moment = np.asarray(x.T @ (d * truth))
-    return root, np.linalg.pinv(root).T @ moment, floor
+def _error(features: Features, truth: Callable[[Problem, np.ndarray], np.ndarray]) -> Measure:
+    r"""$\|Xw - y\|_D$."""
+
+    def form(problem: Problem, target: np.ndarray) -> QuadraticForm:
+        y, (x, d) = truth(problem, target).ravel(), _rows(problem, features)
+        root, _ = _roots(np.asarray(weighted_gram(x, d, x)))
+        projected = np.asarray(oracle.projection(problem, features == "xa") @ y)
+        vector = np.linalg.pinv(root).T @ np.asarray(x.T @ (d * y))
+        return QuadraticForm(root, vector, d @ (y - projected) ** 2)
+
+    return _quadratic(features, form, root=True)
 
 
-def _projected_form(system: LinearSystem, gram: np.ndarray) -> tuple:
+def _projected_error(
+    features: Features, system: Callable[[Problem, np.ndarray], LinearSystem]
+) -> Measure:
     r"""$\|h - Gw\|^2_{C^{-1}}$, which is $\|\Pi\delta\|_D^2$."""
-    _, inverse = _roots(gram)
-    return inverse @ system.matrix, inverse @ system.vector, 0.0
+
+    def form(problem: Problem, target: np.ndarray) -> QuadraticForm:
+        (x, d), mean_field = _rows(problem, features), system(problem, target)
+        _, inverse = _roots(np.asarray(weighted_gram(x, d, x)))
+        return QuadraticForm(inverse @ mean_field.matrix, inverse @ mean_field.vector, 0.0)
+
+    return _quadratic(features, form, root=False)
 
 
-def _roots(gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _roots(
+    gram: Float[np.ndarray, "k k"],
+) -> tuple[Float[np.ndarray, "r k"], Float[np.ndarray, "r k"]]:
     r"""$R$ and $S$ with $R^\top R = C$ and $S^\top S = C^+$."""
     size = np.sqrt(np.where(gram.diagonal() > 0, gram.diagonal(), 1.0))
     sigma, vectors = np.linalg.eigh(gram / size[:, None] / size)
     kept = sigma > RANK_TOLERANCE * sigma[-1]
-    sigma, vectors = np.sqrt(sigma[kept]), vectors[:, kept].T
-    if kept.all():
-        return sigma[:, None] * vectors * size, vectors / sigma[:, None] / size
-    root = sigma[:, None] * vectors * size
-    return root, np.linalg.pinv(root).T
+    sigma, vectors = np.sqrt(sigma[kept])[:, None], vectors[:, kept].T
+    root = sigma * vectors * size
+    return root, vectors / sigma / size if kept.all() else np.linalg.pinv(root).T
 
 
-def _gram(problem: Problem, actions: bool = False) -> np.ndarray:
-    x = problem.xa_rows if actions else problem.x
-    d = (problem.stationary_actions if actions else problem.stationary).ravel()
-    return np.asarray(weighted_gram(x, d, x))
+def _rows(problem: Problem, features: Features) -> tuple[Matrix, Float[np.ndarray, " rows"]]:
+    """Returns the rows of features, and their stationary probabilities."""
+    if features == "x":
+        return problem.x, problem.stationary
+    return problem.xa_rows, problem.stationary_actions.ravel()
 
 
-def _quadratic(features: str, exact: Callable[[Problem, np.ndarray], Any], root: bool) -> Measure:
-    def value(form: Any, own: Any, learner: Learner, state: Any, y: Transition) -> Any:
+def _quadratic(
+    features: Features, form: Callable[[Problem, np.ndarray], QuadraticForm], root: bool
+) -> Measure:
+    def value(
+        form: QuadraticForm, lane: PyTree, learner: Learner, state: PyTree, y: Transition
+    ) -> Scalar:
         matrix, vector, floor = form
         error = matrix @ weights(learner, state, y, features) - vector
         total = error @ error + floor
         return jnp.sqrt(total) if root else total
 
-    return Measure(value, exact, features=features)
+    return Measure(value, form, features=features)
 
 
 def _action_system(problem: Problem, target: np.ndarray) -> LinearSystem:
@@ -117,7 +147,9 @@ def _action_system(problem: Problem, target: np.ndarray) -> LinearSystem:
     return LinearSystem(system.matrix[:size, size:], system.vector[:size])
 
 
-def _emphasis_error(m: Any, own: Any, learner: Learner, state: Any, y: Transition) -> Any:
+def _emphasis_error(
+    m: Float[Array, " s"], lane: PyTree, learner: Learner, state: PyTree, y: Transition
+) -> Scalar:
     return jnp.abs(learner.predict(state, y) - m[y.state])
 
 
@@ -129,49 +161,48 @@ ROUNDING = 4 * np.finfo(float).eps  # of a weight: what a small step adds to it 
 
 
 def mean_fields(
-    problem: Problem, target: np.ndarray, make: Make, lanes: Mapping[str, np.ndarray]
+    problem: Problem, target: np.ndarray, factory: LearnerFactory, lanes: Lanes
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    r"""For each lane $G$ and $h$ of $\mathbb E[d_{t+1}] - d_t = h - Gd_t$, from its own step.
+    r"""Yields each lane's $G$ and $h$ of $\mathbb E[d_{t+1}] - d_t = h - Gd_t$, from its own step.
 
     A `ValueError` if the step is not affine in the state, or keeps a trace, whose mean depends on
     where the chain is.
     """
     with jax.enable_x64(True):
-        pi, example = jax.tree.map(jnp.asarray, (target, example_of(problem, np.float64)))
+        example = jax.tree.map(jnp.asarray, example_transition(problem, np.float64))
         names = list(lanes)
         columns = np.stack([lanes[name] for name in names], 1) if names else np.zeros((1, 0))
 
-        def learner(lane: Any) -> Learner[Any, Transition]:
-            return make(**dict(zip(names, lane, strict=True)))
+        def learner(lane: Iterable[Number]) -> Learner:
+            return factory(**dict(zip(names, lane, strict=True)))
 
         start = learner(columns[0].tolist()).init(jax.random.key(0), example)
         nodes = jax.tree.leaves(start, is_leaf=lambda node: isinstance(node, FollowonState))
         if any(isinstance(node, FollowonState) for node in nodes):
             raise ValueError("a trace moves with the chain and has no fixed point")
-        flat, rebuild = ravel_pytree(start)
+        flat, unravel = ravel_pytree(start)
         if not flat.size:
             raise ValueError("it has no weights and so no fixed point")
 
+        step = vector_step(problem, target, unravel)
+
         @jax.jit
-        def parts(lane: Any, probability: Any, sample: Any) -> Any:
-            def move(d: Any, sample: Any) -> Any:
-                y = problem.view(pi[sample.state], pi[sample.state_next], sample)
-                return ravel_pytree(learner(lane).step(rebuild(d), y))[0] - d
+        def expect(lane: jax.Array, probability: jax.Array, samples: Sample) -> list[jax.Array]:
+            def linearize_at(sample: Sample) -> list[jax.Array]:
+                def change(d: jax.Array) -> jax.Array:
+                    return step(learner(lane), d, sample)[0] - d
 
-            def of(sample: Any) -> Any:
-                zero = jnp.zeros_like(flat)
-                base, slope = move(zero, sample), jax.jacfwd(move)(zero, sample)
-                return base, slope, jnp.abs(move(flat, sample) - base - slope @ flat)
+                base, slope = linearize(change, jnp.zeros_like(flat))
+                return [base, slope, jnp.abs(change(flat) - base - slope @ flat)]
 
-            return jax.tree.map(
-                lambda leaf: jnp.tensordot(probability, leaf, axes=1), jax.vmap(of)(sample)
-            )
+            terms = jax.vmap(linearize_at)(samples)
+            return [jnp.tensordot(probability, term, axes=1) for term in terms]
 
-        probability, sample = samples(problem)
+        probability, sample, _ = enumerate_samples(problem)
         cuts = [slice(first, first + CHUNK) for first in range(0, len(probability), CHUNK)]
         for lane in columns:
             pieces = [
-                parts(lane, probability[cut], jax.tree.map(operator.itemgetter(cut), sample))
+                expect(lane, probability[cut], jax.tree.map(operator.itemgetter(cut), sample))
                 for cut in cuts
             ]
             h, slope, curved = (np.sum(each, axis=0) for each in zip(*pieces, strict=True))
@@ -183,11 +214,11 @@ def mean_fields(
 
 
 def _fixed_points(
-    problem: Problem, target: np.ndarray, make: Make, lanes: Mapping[str, np.ndarray]
+    problem: Problem, target: np.ndarray, factory: LearnerFactory, lanes: Lanes
 ) -> dict[str, np.ndarray]:
-    """Where each lane settles, and where that is not unique the directions in which it is."""
+    """Returns where each lane settles, and if that is not unique the directions in which it is."""
     centers, rows, unique = [], [], True
-    for G, h in mean_fields(problem, target, make, lanes):
+    for G, h in mean_fields(problem, target, factory, lanes):
         U, sigma, Vt = np.linalg.svd(G)
         noise = ROUNDING * len(h)
         kept = sigma > max(RANK_TOLERANCE * sigma[0], noise)
@@ -201,49 +232,33 @@ def _fixed_points(
     return {"center": np.stack(centers)} | ({} if unique else {"rows": np.stack(rows)})
 
 
-def _fixed_point_distance(exact: Any, own: Any, learner: Learner, state: Any, y: Transition) -> Any:
-    error = ravel_pytree(state)[0] - own["center"]
-    error = own["rows"] @ error if "rows" in own else error
+def _fixed_point_distance(
+    shared: PyTree,
+    fixed_point: dict[str, Float[Array, "..."]],
+    learner: Learner,
+    state: PyTree,
+    y: Transition,
+) -> Scalar:
+    error = ravel_pytree(state)[0] - fixed_point["center"]
+    error = fixed_point["rows"] @ error if "rows" in fixed_point else error
     return jnp.sqrt(error @ error)
 
 
-def example_of(problem: Problem, dtype: Any) -> Transition:
-    """A transition of the problem's shapes, all zero."""
-    number = np.zeros((), dtype)
-    x = np.zeros(problem.x.shape[1], dtype)
-    xa = np.zeros(problem.xa_rows.shape[1], dtype)
-    return Transition(
-        time=np.zeros((), np.int32),
-        state=np.zeros((), np.int32),
-        x=x,
-        x_next=x,
-        xa=xa,
-        xa_next=xa,
-        rho=number,
-        rho_next=number,
-        interest=number,
-        interest_next=number,
-        reward=number,
-        discount=number,
-    )
+def example_transition(problem: Problem, dtype: DTypeLike) -> Transition:
+    """Returns a transition of the problem's shapes, all zero."""
+    time, state = np.zeros((), np.int32), np.zeros((), np.int32)
+    x, xa = (np.zeros(rows.shape[1], dtype) for rows in (problem.x, problem.xa_rows))
+    return Transition(time, state, x, x, xa, xa, *[np.zeros((), dtype)] * 6)
 
 
 MEASURES: dict[str, Measure] = {
     "emphasis_error": Measure(_emphasis_error, oracle.emphasis),
-    "rmsve": _quadratic("x", lambda p, pi: _error_form(p, oracle.values(p, pi)), root=True),
-    "rmsqe": _quadratic(
-        "xa", lambda p, pi: _error_form(p, oracle.action_values(p, pi).ravel(), True), root=True
-    ),
-    "emphasis_projected_error": _quadratic(
-        "x", lambda p, pi: _projected_form(oracle.reverse_td_system(p, pi), _gram(p)), root=False
-    ),
-    "value_projected_error": _quadratic(
-        "x", lambda p, pi: _projected_form(oracle.td_system(p, pi), _gram(p)), root=False
-    ),
-    "action_value_projected_error": _quadratic(
-        "xa", lambda p, pi: _projected_form(_action_system(p, pi), _gram(p, True)), root=False
-    ),
-    "fixed_point_distance": Measure(_fixed_point_distance, own=_fixed_points),
+    "rmsve": _error("x", oracle.values),
+    "rmsqe": _error("xa", oracle.action_values),
+    "emphasis_projected_error": _projected_error("x", oracle.reverse_td_system),
+    "value_projected_error": _projected_error("x", oracle.td_system),
+    "action_value_projected_error": _projected_error("xa", _action_system),
+    "fixed_point_distance": Measure(_fixed_point_distance, from_lanes=_fixed_points),
 }
 r"""The measures by name, each averaged over the steps of a window.
 

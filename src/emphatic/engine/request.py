@@ -1,49 +1,58 @@
-"""What a person asks of an engine, checked before anything runs."""
+"""Parses and validates what is asked of an engine, before anything runs."""
 
 import inspect
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
+from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from .. import _checks as checks
-from .. import learners as library
-from .._names import unknown
-from .._types import Agent, Learner
+from .. import _validation as checks
+from .._validation import unknown
+from ..learners import LEARNERS
 from ..mdp import Problem
-from .measures import example_of, is_linear, Make, Measure, MEASURES
+from ..types import Agent, Learner, LearnerFactory
+from .measures import example_transition, is_linear, Measure, MEASURES
 
 NUMBER = int | float | np.number
-OWN = ("learner", "target", "seed", "time")  # axes that are always there
-RESULTS = ("diverged", "engine", "reason", *MEASURES)  # names that a result has besides
+DIMENSIONS = ("learner", "target", "seed", "time")  # of every result, besides the grid's axes
+VARIABLES = ("diverged", "engine", "reason", *MEASURES)  # names that a result's variables may have
+
+Learners: TypeAlias = Mapping[str, LearnerFactory | Learner] | Sequence[str]
+"""Learners, or functions that make them, by name; or names of [LEARNERS]."""
+Targets: TypeAlias = Mapping[Any, ArrayLike]
+"""Target policies by label."""
+Measures: TypeAlias = Mapping[str, Measure] | Sequence[str]
+"""Measures by name; or names of [MEASURES], and `weights`."""
+Axes: TypeAlias = Mapping[str, Float[np.ndarray, " values"]]
+"""The axes of a grid: for each argument the values to try."""
 
 
-def count(name: str, value: Any) -> int:
-    """A whole number of something, at least 1; 1e6 is one, too."""
+def parse_count(name: str, value: object) -> int:
+    """Returns a whole number that is at least 1; a float such as 1e6 is accepted."""
     if not isinstance(value, NUMBER) or not float(value).is_integer():
         raise ValueError(f"{name}: got {value!r}; a whole number is required")
     checks.count(name, int(value))
     return int(value)
 
 
-def seeds(seeds: Any) -> list[int]:
-    """The seeds as a list; a number stands for all below it."""
+def parse_seeds(seeds: int | Iterable[int]) -> list[int]:
+    """Returns the seeds as a list; a number stands for all whole numbers below it."""
     if isinstance(seeds, NUMBER):
-        return list(range(count("seeds", seeds)))
-    words = list(seeds) if isinstance(seeds, Iterable) else [seeds]
-    whole = all(isinstance(seed, int | np.integer) and 0 <= int(seed) < 2**64 for seed in words)
-    if not words or not whole or len(set(words)) < len(words):
+        return list(range(parse_count("seeds", seeds)))
+    values = list(seeds) if isinstance(seeds, Iterable) else [seeds]
+    valid = all(isinstance(seed, int | np.integer) and 0 <= int(seed) < 2**64 for seed in values)
+    if not values or not valid or len(set(values)) < len(values):
         raise ValueError(f"seeds: got {seeds}; distinct whole numbers in [0, 2^64) are required")
-    return [int(seed) for seed in words]
+    return [int(seed) for seed in values]
 
 
-def targets(problem: Problem, target: Any, unused: bool = False) -> dict[Any, np.ndarray]:
-    """The target policies by label; a single one has an empty label.
-
-    Agents have targets of their own: where there is nothing else, none may be given.
-    """
-    if unused:
+def parse_targets(
+    problem: Problem, target: ArrayLike | Targets | None, only_agents: bool = False
+) -> dict[Any, Float[np.ndarray, "s a"]]:
+    """Returns the target policies by label, empty for a single one; agents change their own."""
+    if only_agents:
         if target is not None:
             raise ValueError("target: given to agents, which change their own; give none")
         return {"": problem.behavior}
@@ -54,141 +63,149 @@ def targets(problem: Problem, target: Any, unused: bool = False) -> dict[Any, np
     return {label: problem.require_target(policy) for label, policy in target.items()}
 
 
-def axes(grid: Mapping[str, ArrayLike]) -> dict[str, np.ndarray]:
-    """The axes of a grid, each distinct finite numbers."""
-    axes = {}
+def parse_axes(grid: Mapping[str, ArrayLike]) -> dict[str, Float[np.ndarray, " values"]]:
+    """Returns the axes of a grid, each of distinct finite numbers."""
+    axes: dict[str, np.ndarray] = {}
     for name, values in grid.items():
-        if name in OWN:
+        if name in DIMENSIONS:
             raise ValueError(f"grid: {name!r} is an axis of every result; choose another name")
-        if name in RESULTS:
+        if name in VARIABLES:
             raise ValueError(f"grid: {name!r} is the name of a result; choose another name")
-        listed = list(np.ravel(np.asarray(values, object)))
-        for value in listed:
+        numbers = list(np.ravel(np.asarray(values, object)))
+        for value in numbers:
             if not isinstance(value, NUMBER):
                 raise ValueError(
                     f"grid: {name} has {value!r}; a lane needs a number (a schedule belongs in "
                     "the function that makes the learner)"
                 )
-        axes[name] = checks.finite(f"grid: {name}", listed)
-        if not listed or len(set(listed)) < len(listed):
-            raise ValueError(f"grid: {name} is {listed}; distinct numbers are required")
+        axes[name] = checks.finite(f"grid: {name}", numbers)
+        if not numbers or len(set(numbers)) < len(numbers):
+            raise ValueError(f"grid: {name} is {numbers}; distinct numbers are required")
     return axes
 
 
-def _arguments(make: Make) -> tuple[set[str], set[str]]:
-    """The arguments that a function takes, and those that it needs."""
-    parameters = inspect.signature(make).parameters.values()
-    takes = {each.name for each in parameters if each.kind is not each.VAR_KEYWORD}
-    return takes, {each.name for each in parameters if each.default is each.empty} & takes
+def _arguments(factory: LearnerFactory) -> tuple[set[str], set[str]]:
+    """Returns the arguments that a function takes, and those that it requires."""
+    parameters = inspect.signature(factory).parameters.values()
+    taken = {each.name for each in parameters if each.kind is not each.VAR_KEYWORD}
+    return taken, {each.name for each in parameters if each.default is each.empty} & taken
 
 
-def _named(name: str) -> Make:
-    known = [key for key, each in vars(library).items() if inspect.isfunction(each)]
-    if name not in known:
-        raise unknown("learners", name, known)
-    return getattr(library, name)
-
-
-def _always(learner: Learner) -> Make:
+def _constant_factory(learner: Learner) -> LearnerFactory:
     return lambda: learner
 
 
-def makes(learners: Any, axes: Mapping[str, np.ndarray]) -> dict[str, Make]:
-    """Functions that make learners; every point of their axes has been tried."""
+def parse_learners(learners: Learners, axes: Axes) -> dict[str, LearnerFactory]:
+    """Returns the learners' factories by name, each tried at every value of its axes."""
     if not learners or isinstance(learners, str):
         raise ValueError(f"learners: got {learners!r}; at least one by its name is required")
     if not isinstance(learners, Mapping):
-        learners = {name: _named(name) for name in learners}
-    made: dict[str, Any] = {}
-    for name, make in learners.items():
-        if not callable(make) and not isinstance(make, Learner):
+        for name in learners:
+            if name not in LEARNERS:
+                raise unknown("learners", name, LEARNERS)
+        learners = {name: LEARNERS[name] for name in learners}
+    factories: dict[str, LearnerFactory] = {}
+    for name, learner in learners.items():
+        if not callable(learner) and not isinstance(learner, Learner):
             raise ValueError(
-                f"learners: {name!r} is a {type(make).__name__}; a function that makes a learner, "
-                "or a learner, is required"
+                f"learners: {name!r} is a {type(learner).__name__}; a function that makes a "
+                "learner, or a learner, is required"
             )
-        made[name] = _always(make) if isinstance(make, Learner) else make
-    known = {name: _arguments(make) for name, make in made.items()}
-    every = sorted(set().union(*(takes for takes, _ in known.values())))
+        factories[name] = _constant_factory(learner) if isinstance(learner, Learner) else learner
+    arguments = {name: _arguments(factory) for name, factory in factories.items()}
+    known = sorted(set().union(*(taken for taken, _ in arguments.values())))
     for axis in axes:
-        if axis not in every:
-            raise unknown("grid", axis, every)
-    for name, (_, needs) in known.items():
-        for argument in sorted(needs - set(axes)):
+        if axis not in known:
+            raise unknown("grid", axis, known)
+    for name, (_, required) in arguments.items():
+        for argument in sorted(required - set(axes)):
             raise ValueError(f"grid: learner {name!r} needs {argument!r}; give its values")
-    for name, make in made.items():
-        own = {axis: each.tolist() for axis, each in axes.items() if axis in known[name][0]}
-        first = {axis: values[0] for axis, values in own.items()}
-        if not isinstance(found := _tried(name, make, first), Learner):
-            raise ValueError(
-                f"learners: {name!r} makes a {type(found).__name__}; a learner is required"
-            )
-        for axis, values in own.items():
-            for value in values:
-                _tried(name, make, first | {axis: value}, axis)
-    return made
+    for name, factory in factories.items():
+        _try_factory(name, factory, axes)
+    return factories
 
 
-def _tried(name: str, make: Make, values: Mapping[str, float], axis: str | None = None) -> Any:
+def _try_factory(name: str, factory: LearnerFactory, axes: Axes) -> None:
+    """Makes a learner for every value of each axis, the others at their first values."""
+    first = first_values(factory, axes)
+    learner = _make_learner(name, factory, first)
+    if not isinstance(learner, Learner):
+        raise ValueError(
+            f"learners: {name!r} makes a {type(learner).__name__}; a learner is required"
+        )
+    for axis in first:
+        for value in axes[axis].tolist():
+            _make_learner(name, factory, first | {axis: value}, axis)
+
+
+def _make_learner(
+    name: str, factory: LearnerFactory, values: Mapping[str, float], axis: str | None = None
+) -> object:
     try:
-        return make(**values)
+        return factory(**values)
     except ValueError as error:
         named = values if axis is None else {axis: values[axis]}
-        where = ", ".join(f"{each} = {value:g}" for each, value in named.items())
-        raise ValueError(f"grid: {name!r} with {where}: {error}") from None
+        point = ", ".join(f"{argument} = {value:g}" for argument, value in named.items())
+        raise ValueError(f"grid: {name!r} with {point}: {error}") from None
 
 
-def lanes(make: Make, axes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """All points of the axes that a learner takes, the last axis fastest."""
-    own = {axis: values for axis, values in axes.items() if axis in _arguments(make)[0]}
-    points = np.meshgrid(*own.values(), indexing="ij")
-    return {axis: each.ravel() for axis, each in zip(own, points, strict=True)}
+def taken_axes(factory: LearnerFactory, axes: Axes) -> dict[str, Float[np.ndarray, " values"]]:
+    """Returns the axes that are arguments of a factory."""
+    taken, _ = _arguments(factory)
+    return {axis: values for axis, values in axes.items() if axis in taken}
 
 
-def agents(makes: Mapping[str, Make], axes: Mapping[str, np.ndarray]) -> set[str]:
-    """The names of those that are agents."""
-    first = {axis: float(values[0]) for axis, values in axes.items()}
+def first_values(factory: LearnerFactory, axes: Axes) -> dict[str, float]:
+    """Returns the first point of the axes that a factory takes."""
+    return {axis: float(values[0]) for axis, values in taken_axes(factory, axes).items()}
+
+
+def lane_values(factory: LearnerFactory, axes: Axes) -> dict[str, Float[np.ndarray, " lanes"]]:
+    """Returns all points of the axes that a factory takes, the last axis varying fastest."""
+    taken = taken_axes(factory, axes)
+    points = np.meshgrid(*taken.values(), indexing="ij")
+    return {axis: values.ravel() for axis, values in zip(taken, points, strict=True)}
+
+
+def find_agents(factories: Mapping[str, LearnerFactory], axes: Axes) -> set[str]:
+    """Returns the names of the agents among the learners."""
     return {
         name
-        for name, make in makes.items()
-        if isinstance(make(**{axis: first[axis] for axis in lanes(make, axes)}), Agent)
+        for name, factory in factories.items()
+        if isinstance(factory(**first_values(factory, axes)), Agent)
     }
 
 
-def num_lanes(make: Make, axes: Mapping[str, np.ndarray]) -> int:
-    """How many points that is; a learner that takes no axis has one."""
-    return len(next(iter(lanes(make, axes).values()), [None]))
-
-
-def measures(
+def parse_measures(
     problem: Problem,
-    asked: Any,
-    makes: Mapping[str, Make],
-    axes: Mapping[str, np.ndarray],
+    measures: Measures,
+    factories: Mapping[str, LearnerFactory],
+    axes: Axes,
     agents: Collection[str] = (),
 ) -> dict[str, Measure]:
-    """The measures by name, each known and fit for every learner; `weights` is left out."""
-    if not asked or isinstance(asked, str):
-        raise ValueError(f"measures: got {asked!r}; a list of names is required")
-    if not isinstance(asked, Mapping):
-        for name in asked:
+    """Returns the measures by name, each valid for every learner; `weights` is left out."""
+    if not measures or isinstance(measures, str):
+        raise ValueError(f"measures: got {measures!r}; a list of names is required")
+    if not isinstance(measures, Mapping):
+        for name in measures:
             if name not in MEASURES and name != "weights":
                 raise unknown("measures", name, (*MEASURES, "weights"))
-        asked = {name: MEASURES[name] for name in asked if name != "weights"}
-    if asked and agents:
+        measures = {name: MEASURES[name] for name in measures if name != "weights"}
+    if measures and agents:
         raise ValueError(
-            f"measures: {', '.join(asked)} cannot be taken of the agents "
+            f"measures: {', '.join(measures)} cannot be taken of the agents "
             f"{', '.join(sorted(agents))}; ask for weights, and track what they mean"
         )
-    for name, measure in asked.items():
-        if not isinstance(measure, Measure) or name in (*OWN, *axes, "weights", "diverged"):
+    for name, measure in measures.items():
+        if not isinstance(measure, Measure) or name in (*DIMENSIONS, *axes, "weights", "diverged"):
             raise ValueError(f"measures: {name!r} is {measure!r}; a Measure with a name of its own")
         if measure.features is None:
             continue
-        for learner, make in makes.items():
-            first = {axis: float(each[0]) for axis, each in lanes(make, axes).items()}
-            if not is_linear(make(**first), example_of(problem, np.float32), measure.features):
+        example = example_transition(problem, np.float32)
+        for learner, factory in factories.items():
+            if not is_linear(factory(**first_values(factory, axes)), example, measure.features):
                 raise ValueError(
                     f"measures: {name!r} needs a prediction that is linear in the features "
                     f"{measure.features}; that of {learner!r} is not"
                 )
-    return dict(asked)
+    return dict(measures)

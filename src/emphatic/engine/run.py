@@ -1,51 +1,55 @@
-"""The one way to run learners: checks what is asked, chooses engines, gathers the results."""
+"""The one way to run learners: parses the request, chooses engines, and collects the results."""
 
-import os
+import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, get_args, Literal, TYPE_CHECKING
+from typing import get_args, Literal, NamedTuple, TYPE_CHECKING, TypeAlias
 
 import jax
 import numpy as np
+from jaxtyping import Float, Shaped
 from numpy.typing import ArrayLike
 
-from .._names import unknown
-from .._types import Learner
+from .._validation import unknown
 from ..mdp import Problem
+from ..types import LearnerFactory
 from . import request, scan
-from .lower import FusionError
-from .measures import Make, Measure
+from .batch import Batch, sample_view, transition_view
+from .experience import Experience, Program
+from .fused.lowering import FusionError
+from .request import Axes, Learners, Measures, Targets
 from .stream import Stream
-from .sweep import samples, Sweep, transitions
-from .tasks import Job, Progress, Results, Task, Windows, work
+from .tasks import Job, num_cores, OnProgress, Results, run_tasks, Task, Windows
 
 if TYPE_CHECKING:
     import xarray
 
 BLOCK = 4096  # lanes that one call advances
-Engine = Literal["auto", "fused", "scan"]
+Engine: TypeAlias = Literal["auto", "fused", "scan"]
 """What runs learners: `fused` is vector code of the CPU, `scan` is JAX, `auto` chooses."""
+DType: TypeAlias = Literal["float32", "float64"]
+"""The working type of a run."""
 
 
 def run(
     problem: Problem,
-    learners: Mapping[str, Make | Learner] | Sequence[str],
+    learners: Learners,
     grid: Mapping[str, ArrayLike] | None = None,
     *,
     num_steps: int,
     seeds: int | Sequence[int] = 1,
-    target: ArrayLike | Mapping[Any, ArrayLike] | None = None,
+    target: ArrayLike | Targets | None = None,
     record_every: int = 1000,
-    measures: Sequence[str] | Mapping[str, Measure] = ("emphasis_error",),
+    measures: Measures = ("emphasis_error",),
     engine: Engine = "auto",
-    dtype: Literal["float32", "float64"] = "float32",
+    dtype: DType = "float32",
     num_threads: int | None = None,
-    progress: Progress | None = None,
+    on_progress: OnProgress | None = None,
 ) -> "xarray.Dataset":
     r"""Runs learners on every point of a grid and every seed, and returns what was measured.
 
-    All learners of a seed learn from one stream of experience of the behaviour, which depends on
+    All learners of a seed learn from one stream of the behaviour's experience, which depends on
     the problem and the seed only: comparisons are paired. Ctrl-C ends the run early, with the
     windows that are finished (`interrupted` is then 1 in the attributes).
 
@@ -69,7 +73,7 @@ def run(
       `auto`, which is fused wherever that is possible.
     - `dtype`: The working type. Streams are the same in both.
     - `num_threads`: By default as many as there are cores.
-    - `progress`: Called now and then with the updates done and the updates of the whole run.
+    - `on_progress`: Called now and then with the updates done and the updates of the whole run.
 
     **Returns:**
 
@@ -79,9 +83,8 @@ def run(
     `engine` and `reason` say for each learner what ran it and why. `weights` are a variable
     `NAME_weights` for each learner, over `NAME_weight`.
     """
-    cores = os.cpu_count() or 1
-    count = request.count("num_threads", cores if num_threads is None else num_threads)
-    words = request.seeds(seeds)
+    count = num_cores() if num_threads is None else request.parse_count("num_threads", num_threads)
+    seed_list = request.parse_seeds(seeds)
     prepared = prepare(
         problem,
         learners,
@@ -92,89 +95,140 @@ def run(
         measures=measures,
         engine=engine,
         dtype=dtype,
-        num_parts=-(-count // len(words)),
+        num_parts=-(-count // len(seed_list)),
     )
-    return prepared.run(words, count, progress)
+    return prepared.run(seed_list, count, on_progress)
+
+
+class Choice(NamedTuple):
+    """The engine that runs a learner, and the reason why."""
+
+    engine: str
+    reason: str
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Learners that are checked and compiled: what is left to say is the seeds."""
+    """Learners that are checked and compiled: only the seeds are missing."""
 
     jobs: Sequence[Job]
-    makes: Mapping[str, Make]
-    targets: Mapping[Any, np.ndarray]
-    axes: Mapping[str, np.ndarray]
+    factories: Mapping[str, LearnerFactory]
+    targets: Mapping[object, Float[np.ndarray, "s a"]]
+    axes: Axes
     windows: Windows
-    keep_weights: bool
-    chosen: Mapping[str, tuple[str, str]]
-    attributes: Mapping[str, Any]
+    record_weights: bool
+    choices: Mapping[str, Choice]
+    attributes: Mapping[str, int | str]
 
     def run(
-        self, seeds: Sequence[int], num_threads: int, progress: Progress | None = None
+        self, seeds: Sequence[int], num_threads: int, on_progress: OnProgress | None = None
     ) -> "xarray.Dataset":
-        """The dataset of these seeds; see [run]."""
+        """Runs these seeds, and returns their dataset; see [run]."""
         jobs = [
-            replace(job, results=Results(job, self.windows, len(seeds), self.keep_weights))
+            replace(job, results=Results(job, self.windows, len(seeds), self.record_weights))
             for job in self.jobs
         ]
-        finished, interrupted = work(
-            _tasks(jobs, list(seeds), BLOCK), self.windows, num_threads, progress
-        )
-        dataset = _dataset(jobs, self.makes, self.targets, self.axes, self.windows, list(seeds))
-        dataset = dataset.assign(
-            engine=("learner", [self.chosen[name][0] for name in self.makes]),
-            reason=("learner", [self.chosen[name][1] for name in self.makes]),
-        )
+        tasks = bundle_tasks(jobs, list(seeds), BLOCK)
+        finished, interrupted = run_tasks(tasks, self.windows, num_threads, on_progress)
+        dataset = self._to_dataset(jobs, list(seeds))
         if list(self.targets) == [""]:
             dataset = dataset.squeeze("target", drop=True)
         dataset.attrs = {**self.attributes, "interrupted": int(interrupted)}
         return dataset.isel(time=slice(finished))
 
+    def _to_dataset(self, jobs: Sequence[Job], seeds: list[int]) -> "xarray.Dataset":
+        import xarray
+
+        coordinates = {
+            "learner": list(self.factories),
+            "target": list(self.targets),
+            **self.axes,
+            "seed": np.array(seeds, np.uint64),
+            "time": self.windows.ends,
+        }
+        shape = tuple(len(values) for values in coordinates.values())
+        variables = {name: np.empty(shape) for name in jobs[0].batch.measures}
+        diverged = np.empty(shape, bool)
+        dataset = xarray.Dataset(coords=coordinates)
+        for row, (name, factory) in enumerate(self.factories.items()):
+            taken = request.taken_axes(factory, self.axes)
+            sizes = [len(values) if axis in taken else 1 for axis, values in self.axes.items()]
+            weights: list[np.ndarray] = []
+            for column in range(len(self.targets)):
+                matching = [job for job in jobs if (job.learner, job.target) == (name, column)]
+                results = [job.results for job in matching if job.results is not None]
+                sums = _join([part.sums for part in results], sizes)
+                for values, total in zip(variables.values(), sums, strict=True):
+                    values[row, column] = total / self.windows.lengths
+                diverged[row, column] = _join([part.diverged for part in results], sizes)
+                weights.append(_join([part.weights for part in results], sizes))
+            if weights[0].shape[0]:
+                unused = tuple(1 + n for n, axis in enumerate(self.axes) if axis not in taken)
+                array = np.moveaxis(np.stack(weights), 1, -1).squeeze(unused)
+                dimensions = "target", *taken, "seed", "time", f"{name}_weight"
+                dataset[f"{name}_weights"] = dimensions, array
+                batch = next(job.batch for job in jobs if job.learner == name)
+                dataset[f"{name}_weight"] = f"{name}_weight", batch.names
+        for name, values in {**variables, "diverged": diverged}.items():
+            dataset[name] = tuple(coordinates), values
+        engines, reasons = zip(*(self.choices[name] for name in self.factories), strict=True)
+        return dataset.assign(engine=("learner", list(engines)), reason=("learner", list(reasons)))
+
+
+def _join(parts: Sequence[np.ndarray], sizes: Sequence[int]) -> Shaped[np.ndarray, "..."]:
+    """Joins lanes: from the axes (window, ..., seed, lane) to (..., grid's axes, seed, window)."""
+    joined = np.moveaxis(np.concatenate(parts, axis=-1), 0, -1)  # ..., seed, lane, window
+    joined = np.moveaxis(joined, -2, -3)
+    return joined.reshape(*joined.shape[:-3], *sizes, *joined.shape[-2:])
+
 
 def prepare(
     problem: Problem,
-    learners: Mapping[str, Make | Learner] | Sequence[str],
+    learners: Learners,
     grid: Mapping[str, ArrayLike] | None = None,
     *,
     num_steps: int,
-    target: ArrayLike | Mapping[Any, ArrayLike] | None = None,
+    target: ArrayLike | Targets | None = None,
     record_every: int = 1000,
-    measures: Sequence[str] | Mapping[str, Measure] = ("emphasis_error",),
+    measures: Measures = ("emphasis_error",),
     engine: Engine = "auto",
-    dtype: Literal["float32", "float64"] = "float32",
+    dtype: DType = "float32",
     num_parts: int = 1,
 ) -> Prepared:
-    """What [run] does before it runs: checks everything, chooses engines, and compiles.
+    """Does what [run] does before it runs: parses the request, chooses engines, and compiles.
 
     The arguments are those of [run], and `num_parts`, into how many parts the lanes of a seed are
     cut for threads that would be idle. Only the fused engine does so, whose bits do not depend on
-    it: what a scan computes follows from its lanes and seeds alone.
+    it: what a scan computes depends on which lanes and seeds are together.
     """
-    num_steps = request.count("num_steps", num_steps)
-    record_every = request.count("record_every", record_every)
+    num_steps = request.parse_count("num_steps", num_steps)
+    record_every = request.parse_count("record_every", record_every)
     if engine not in get_args(Engine):
         raise unknown("engine", engine, get_args(Engine))
-    if dtype not in ("float32", "float64"):
-        raise unknown("dtype", dtype, ("float32", "float64"))
-    axes = request.axes(grid or {})
-    makes = request.makes(learners, axes)
-    agents = request.agents(makes, axes)
-    targets = request.targets(problem, target, agents == set(makes))
-    chosen = request.measures(problem, measures, makes, axes, agents)
-    counts = {name: request.num_lanes(make, axes) for name, make in makes.items()}
+    if dtype not in get_args(DType):
+        raise unknown("dtype", dtype, get_args(DType))
+    axes = request.parse_axes(grid or {})
+    factories = request.parse_learners(learners, axes)
+    agents = request.find_agents(factories, axes)
+    targets = request.parse_targets(problem, target, agents == set(factories))
+    parsed = request.parse_measures(problem, measures, factories, axes, agents)
+    counts = {
+        name: math.prod(map(len, request.taken_axes(factory, axes).values()))
+        for name, factory in factories.items()
+    }
     part = min(BLOCK, max(64, -(-sum(counts.values()) * len(targets) // num_parts)))
-    engines = Engines(Stream(problem), engine)
-    sights = [transitions(problem, policy, np.dtype(dtype)) for policy in targets.values()]
+    compiler = Compiler(Stream(problem), engine)
+    real = np.dtype(dtype)
+    views = [transition_view(problem, policy, real) for policy in targets.values()]
 
-    def jobs(name: str, block: int) -> list[Job]:
-        make, lanes, found = makes[name], request.lanes(makes[name], axes), []
-        for number, (policy, sight) in enumerate(zip(targets.values(), sights, strict=True)):
-            sight = samples(np.dtype(dtype)) if name in agents else sight
+    def compile_jobs(name: str, block: int) -> list[Job]:
+        lanes, jobs = request.lane_values(factories[name], axes), list[Job]()
+        for number, (policy, view) in enumerate(zip(targets.values(), views, strict=True)):
+            view = sample_view(real) if name in agents else view
             for first in range(0, counts[name], block):
-                some = {axis: each[first : first + block] for axis, each in lanes.items()}
+                some = {axis: values[first : first + block] for axis, values in lanes.items()}
                 try:
-                    sweep = Sweep(make, some, problem, policy, sight, chosen, np.dtype(dtype))
+                    batch = Batch(factories[name], some, problem, policy, view, parsed, real)
                 except ValueError as error:
                     raise ValueError(f"learner {name!r}: {error}") from None
                 except jax.errors.JAXTypeError:
@@ -182,132 +236,74 @@ def prepare(
                         f"grid: {name!r} needs the values of {', '.join(some)} for its structure, "
                         "which all lanes share; make one learner for each value"
                     ) from None
-                found.append(engines.job(name, number, sweep))
-        if block < min(BLOCK, counts[name]) and engines.chosen[name][0] == "scan":
-            return jobs(name, BLOCK)
-        return found
+                jobs.append(compiler.compile(name, number, batch))
+        if block < min(BLOCK, counts[name]) and compiler.choices[name].engine == "scan":
+            return compile_jobs(name, BLOCK)
+        return jobs
 
     return Prepared(
-        jobs=[job for name in makes for job in jobs(name, part)],
-        makes=makes,
+        jobs=[job for name in factories for job in compile_jobs(name, part)],
+        factories=factories,
         targets=targets,
         axes=axes,
         windows=Windows(num_steps, record_every),
-        keep_weights="weights" in measures,
-        chosen=engines.chosen,
+        record_weights="weights" in measures,
+        choices=compiler.choices,
         attributes={"num_steps": num_steps, "record_every": record_every, "dtype": dtype},
     )
 
 
-class Engines:
-    """Chooses an engine for each learner, and remembers why."""
+class Compiler:
+    """Chooses an engine for each learner, compiles it, and remembers the choice."""
 
-    def __init__(self, stream: Stream, asked: Engine):
-        self.stream, self.asked = stream, asked
-        self.experience: dict[str, Any] = {}
-        self.chosen: dict[str, tuple[str, str]] = {}
+    def __init__(self, stream: Stream, engine: Engine):
+        self.stream, self.engine = stream, engine
+        self.experience: dict[str, Experience] = {}  # one for each engine
+        self.choices: dict[str, Choice] = {}
 
-    def job(self, name: str, target: int, sweep: Sweep) -> Job:
-        """The sweep on the engine that runs it."""
+    def compile(self, name: str, target: int, batch: Batch) -> Job:
+        """Compiles a batch for the engine that runs it."""
+        program: Program | None = None
+        source: Callable[[Stream], Experience] = scan.Experience
         reason = "asked for"
-        if self.asked != "scan":
+        if self.engine != "scan":
             try:
-                from . import cpu
+                from .fused import cpu
 
-                program = cpu.Program(sweep, self.stream)
-                if self.asked == "auto":
-                    reason = f"every primitive lowers, and a state has {sweep.num_state} numbers"
-                return self._job(name, target, sweep, "fused", reason, cpu, program)
+                program, source = cpu.Program(batch, self.stream), cpu.Experience
+                if self.engine == "auto":
+                    reason = f"every primitive lowers, and a state has {batch.num_state} numbers"
             except ImportError:
                 reason = "llvmlite is not installed"
-                if self.asked == "auto" and not self.chosen:
+                if self.engine == "auto" and not self.choices:
                     warnings.warn(f"the fused engine is not used: {reason}", stacklevel=3)
-            except FusionError as why:
-                reason = str(why)
-            if self.asked == "fused":
+            except FusionError as error:
+                reason = str(error)
+            if program is None and self.engine == "fused":
                 raise ValueError(f"engine: {name!r} cannot be fused: {reason}; scan would run it")
-        program = scan.Program(sweep, self.stream)
-        return self._job(name, target, sweep, "scan", reason, scan, program)
-
-    def _job(self, name, target, sweep, engine, reason, module, program) -> Job:
+        engine = "fused" if program else "scan"
+        self.choices[name] = Choice(engine, reason)
         if engine not in self.experience:
-            self.experience[engine] = module.Experience(self.stream)
-        self.chosen[name] = engine, reason
-        return Job(name, target, sweep, program, self.experience[engine])
+            self.experience[engine] = source(self.stream)
+        program = program or scan.Program(batch, self.stream)
+        return Job(name, target, batch, program, self.experience[engine])
 
 
-def _tasks(jobs: Sequence[Job], seeds: list[int], block: int) -> list[Task]:
-    """Jobs bundled to the size of a block, for every seed (scan: for blocks of seeds)."""
-    tasks = []
+def bundle_tasks(jobs: Sequence[Job], seeds: list[int], block: int) -> list[Task]:
+    """Bundles jobs that share their experience to at most `block` lanes, for some seeds each."""
+    tasks: list[Task] = []
     for experience in dict.fromkeys(job.experience for job in jobs):
         bundles: list[list[Job]] = []
         for job in (job for job in jobs if job.experience is experience):
-            size = sum(each.sweep.num_lanes for each in bundles[-1]) if bundles else block
-            if size + job.sweep.num_lanes > block:
+            size = sum(other.batch.num_lanes for other in bundles[-1]) if bundles else block
+            if size + job.batch.num_lanes > block:
                 bundles.append([])
             bundles[-1].append(job)
         for bundle in bundles:
-            together = 1
-            if isinstance(experience, scan.Experience):
-                lanes = sum(job.sweep.num_lanes for job in bundle)
-                together = min(max(1, scan.BATCH // lanes), -(-len(seeds) // scan.TASKS))
-                together = len(seeds) if jax.default_backend() != "cpu" else together
-            for first in range(0, len(seeds), together):
-                part = seeds[first : first + together]
-                tasks.append(Task(experience, bundle, first, part))
+            num_lanes = sum(job.batch.num_lanes for job in bundle)
+            count = experience.seeds_per_task(num_lanes, len(seeds))
+            tasks += [
+                Task(experience, bundle, first, seeds[first : first + count])
+                for first in range(0, len(seeds), count)
+            ]
     return tasks
-
-
-# What was measured
-
-
-def _dataset(
-    jobs: Sequence[Job],
-    makes: Mapping[str, Make],
-    targets: Mapping[Any, np.ndarray],
-    axes: Mapping[str, np.ndarray],
-    windows: Windows,
-    seeds: list[int],
-) -> "xarray.Dataset":
-    import xarray
-
-    coordinates = {
-        "learner": list(makes),
-        "target": list(targets),
-        **axes,
-        "seed": np.array(seeds, np.uint64),
-        "time": windows.ends,
-    }
-    shape = tuple(len(values) for values in coordinates.values())
-    chosen = list(jobs[0].sweep.measures)
-    found: dict[str, Any] = {name: np.empty(shape) for name in chosen}
-    found["diverged"] = np.empty(shape, bool)
-    dataset = xarray.Dataset(coords=coordinates)
-    for row, (name, make) in enumerate(makes.items()):
-        own = list(request.lanes(make, axes))
-        lanes = tuple(len(axes[axis]) if axis in own else 1 for axis in axes)
-        weights = []
-        for column in range(len(targets)):
-            parts = [job.results for job in jobs if (job.learner, job.target) == (name, column)]
-
-            def gathered(pick, parts=parts, lanes=lanes):
-                """From (window, ..., seed, lane) to (..., axes, seed, window)."""
-                whole = np.concatenate([pick(part) for part in parts], axis=-1)
-                whole = np.moveaxis(whole, 0, -1)  # ..., seed, lane, window
-                whole = np.moveaxis(whole, -2, -3)
-                return whole.reshape(*whole.shape[:-3], *lanes, *whole.shape[-2:])
-
-            means = gathered(lambda part: part.sums) / windows.lengths
-            for number, measure in enumerate(chosen):
-                found[measure][row, column] = means[number]
-            found["diverged"][row, column] = gathered(lambda part: part.diverged)
-            weights.append(gathered(lambda part: part.weights))
-        if weights[0].shape[0]:
-            every = np.moveaxis(np.stack(weights), 1, -1)
-            every = every.squeeze(tuple(1 + n for n, axis in enumerate(axes) if axis not in own))
-            dataset[f"{name}_weights"] = ("target", *own, "seed", "time", f"{name}_weight"), every
-            first = next(job.sweep for job in jobs if job.learner == name)
-            dataset[f"{name}_weight"] = f"{name}_weight", first.names
-    for name, values in found.items():
-        dataset[name] = tuple(coordinates), values
-    return dataset

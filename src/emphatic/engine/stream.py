@@ -1,21 +1,26 @@
 """Experience of the behaviour: one stream for each seed, the same on every engine."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
-import jax
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float, Integer, UInt32
 
-from .._types import Sample
 from ..mdp import Problem
+from ..types import Array, Sample
 
 ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
 PARITY = 0x1BD11BDA
 
+Word: TypeAlias = UInt32[Array, "..."] | np.uint32
+"""32 random bits, or a number that selects an entry of a table."""
+Words: TypeAlias = tuple[Word, Word]
+"""A key of Threefry, a counter, or what it makes of them."""
 
-def threefry(key: tuple[Any, Any], counter: tuple[Any, Any]) -> tuple[Any, Any]:
-    """Threefry-2x32 with 20 rounds (Salmon et al., 2011): two random words, of any uint32 type."""
+
+def threefry(key: Words, counter: Words) -> Words:
+    """Returns the two random words of Threefry-2x32 with 20 rounds (Salmon et al., 2011)."""
     keys = (*key, key[0] ^ key[1] ^ np.uint32(PARITY))
     a, b = counter[0] + keys[0], counter[1] + keys[1]
     for block in range(5):
@@ -27,39 +32,39 @@ def threefry(key: tuple[Any, Any], counter: tuple[Any, Any]) -> tuple[Any, Any]:
     return a, b
 
 
-def thresholds(probability: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """Laws, one after the other, as cumulated 32-bit words; law n begins at `first[n]`.
+def thresholds(
+    probability: Float[np.ndarray, " n"], first: Integer[np.ndarray, " firsts"]
+) -> UInt32[np.ndarray, " n"]:
+    """Returns distributions as cumulated 32-bit words; number n begins at `first[n]`.
 
     A word picks the first entry whose threshold exceeds it, or else the last one. Probabilities
-    are so kept to 2^-32, and the path does not depend on the working precision.
+    are thus exact to 2^-32, and the path does not depend on the working precision.
     """
     count = np.diff(first)
-    upto = np.concatenate([[0.0], np.cumsum(probability)])
-    total = upto[first[1:]] - upto[first[:-1]]
-    share = (upto[1:] - np.repeat(upto[first[:-1]], count)) / np.repeat(total, count)
+    cumulated = np.concatenate([[0.0], np.cumsum(probability)])
+    start, total = cumulated[first[:-1]], cumulated[first[1:]] - cumulated[first[:-1]]
+    share = (cumulated[1:] - np.repeat(start, count)) / np.repeat(total, count)
     return np.minimum(np.rint(share * 2.0**32), 2.0**32 - 1).astype(np.uint32)
 
 
-def search(table: Any, first: Any, last: Any, word: Any, most: int) -> Any:
-    """Where a word falls among the thresholds of `first..last-1`, of which there are `most`."""
-    found, word = first, jnp.minimum(word, np.uint32(2**32 - 2))  # below a threshold of 1
+def search(table: UInt32[Array, " n"], first: Word, last: Word, word: Word, most: int) -> Word:
+    """Returns where a word falls among the thresholds `first..last-1`, at most `most` of them."""
+    index, word = first, jnp.minimum(word, np.uint32(2**32 - 2))  # below a threshold of 1
     for bit in reversed(range((most - 1).bit_length())):
-        probe = found + np.uint32(1 << bit)
+        probe = index + np.uint32(1 << bit)
         below = table[jnp.minimum(probe, last) - np.uint32(1)] <= word
-        found = jnp.where((probe < last) & below, probe, found)
-    return found
+        index = jnp.where((probe < last) & below, probe, index)
+    return index
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Tables:
-    """The laws of the behaviour's chain, as thresholds, and where outcomes lead; all uint32."""
+class Tables(eqx.Module):
+    """The distributions of the behaviour's chain, as [thresholds], and where outcomes lead."""
 
-    outcome: Any
-    first: Any
-    state_next: Any
-    action: Any
-    start: Any
+    outcome: UInt32[Array, " outcomes"]
+    first: UInt32[Array, " firsts"]
+    state_next: UInt32[Array, " outcomes"]
+    action: UInt32[Array, " pairs"]
+    start: UInt32[Array, " s"]
 
 
 class Stream:
@@ -89,30 +94,32 @@ class Stream:
             start=thresholds(problem.start, np.array([0, states])),
         )
 
-    def _action(self, tables: Tables, state: Any, word: Any) -> Any:
+    def _draw_action(self, tables: Tables, state: Word, word: Word) -> Word:
         first = state * np.uint32(self.num_actions)
         last = first + np.uint32(self.num_actions)
         return search(tables.action, first, last, word, self.num_actions)
 
-    def begin(self, tables: Tables, key: tuple[Any, Any]) -> Any:
-        """The first pair, $S_0A + A_0$."""
+    def begin(self, tables: Tables, key: Words) -> Word:
+        """Draws the first pair, $S_0A + A_0$."""
         zero = key[0] ^ key[0]
         one, two = threefry(key, (zero, zero))
         state = search(tables.start, zero, zero + np.uint32(self.states), one, self.states)
-        return self._action(tables, state, two)
+        return self._draw_action(tables, state, two)
 
-    def advance(self, tables: Tables, key: tuple[Any, Any], pair: Any, time: Any) -> tuple:
-        """The next pair, and the row of the sample at this time."""
+    def advance(self, tables: Tables, key: Words, pair: Word, time: Word) -> Words:
+        """Draws the next pair, and returns it with the row of the sample at this time."""
         one, two = threefry(key, (time + np.uint32(1), time ^ time))
         first, last = tables.first[pair], tables.first[pair + np.uint32(1)]
         outcome = search(tables.outcome, first, last, one, self.most)
         state_next = tables.state_next[outcome]
-        pair_next = self._action(tables, state_next, two)
+        pair_next = self._draw_action(tables, state_next, two)
         action_next = pair_next - state_next * np.uint32(self.num_actions)
         return pair_next, outcome * np.uint32(self.num_actions) + action_next
 
-    def sample(self, rows: np.ndarray, time: Any) -> Sample:
-        """What happened in these rows, at these times."""
+    def sample(
+        self, rows: Integer[np.ndarray, "..."], time: int | Integer[np.ndarray, "..."]
+    ) -> Sample:
+        """Returns what happened in these rows, at these times."""
         outcome, action_next = np.divmod(rows, self.num_actions)
         pair = self.pair[outcome]
         return Sample(

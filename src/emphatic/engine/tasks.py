@@ -1,25 +1,35 @@
 """Work in short slices on all cores, so that progress can be shown and Ctrl-C answered."""
 
+import os
 import time as clock
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
+from jaxtyping import Int
 
-from .sweep import Sweep
+from .batch import Batch
+from .experience import Experience, History, Position, Program, States, Sums
 
 CHUNK = 1024  # steps that are summed in the working type
 SLICE = 0.1  # seconds that one slice is meant to take
 SLICE_STEPS, SLICE_BYTES = 2**18, 2**26  # and what it may hold in memory
 
-Progress = Callable[[int, int], None]
-"""Called with the number of updates done and the number of all."""
+OnProgress: TypeAlias = Callable[[int, int], None]
+"""A callback: it is called with the number of updates done and the number of all."""
 
 
-def _chunks(length: int) -> np.ndarray:
-    """The lengths of as few chunks as possible, which differ by one step at most."""
+def num_cores() -> int:
+    """Returns how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _chunk_lengths(length: int) -> Int[np.ndarray, " chunks"]:
+    """Returns the lengths of as few chunks as possible, which differ by one step at most."""
     return np.diff(np.linspace(0, length, -(-length // CHUNK) + 1).astype(np.int64))
 
 
@@ -29,34 +39,33 @@ class Windows:
     def __init__(self, num_steps: int, record_every: int):
         self.ends = np.append(np.arange(record_every, num_steps, record_every), num_steps)
         self.lengths = np.diff(self.ends, prepend=0)
-        each, last = _chunks(record_every), _chunks(int(self.lengths[-1]))
-        self.chunks = np.append(np.tile(each, len(self.ends) - 1), last)
-        counts = [len(each)] * (len(self.ends) - 1) + [len(last)]
-        self.of_chunk = np.repeat(np.arange(len(self.ends)), counts)
-        self.closes = np.append(np.diff(self.of_chunk) > 0, True)
+        full, last = _chunk_lengths(record_every), _chunk_lengths(int(self.lengths[-1]))
+        self.chunks = np.append(np.tile(full, len(self.ends) - 1), last)
+        counts = [len(full)] * (len(self.ends) - 1) + [len(last)]
+        self.window_of_chunk = np.repeat(np.arange(len(self.ends)), counts)
+        self.ends_window = np.append(np.diff(self.window_of_chunk) > 0, True)
 
 
 class Results:
-    """What one job measures, with axes (window, measure, seed, lane)."""
+    """The results of one job, with the axes (window, measure or number, seed, lane)."""
 
-    def __init__(self, job: "Job", windows: Windows, num_seeds: int, keep_weights: bool):
-        shape = (num_seeds, job.sweep.num_lanes)
-        count = len(windows.ends)
-        self.sums = np.zeros((count, len(job.sweep.measures), *shape))
+    def __init__(self, job: "Job", windows: Windows, num_seeds: int, record_weights: bool):
+        shape, count = (num_seeds, job.batch.num_lanes), len(windows.ends)
+        self.sums = np.zeros((count, len(job.batch.measures), *shape))
         self.diverged = np.zeros((count, *shape), bool)
-        numbers = job.sweep.num_state if keep_weights else 0
-        self.weights = np.zeros((count, numbers, *shape), job.sweep.dtype)
+        numbers = job.batch.num_state if record_weights else 0
+        self.weights = np.zeros((count, numbers, *shape), job.batch.dtype)
 
 
 @dataclass
 class Job:
-    """A sweep on its engine."""
+    """A batch, compiled by its engine."""
 
     learner: str
-    target: int
-    sweep: Sweep
-    program: Any
-    experience: Any
+    target: int  # its number among all targets
+    batch: Batch
+    program: Program
+    experience: Experience
     results: Results | None = None
 
 
@@ -64,62 +73,64 @@ class Job:
 class Task:
     """Jobs that share the experience of a block of seeds, and how far they are."""
 
-    experience: Any
+    experience: Experience
     jobs: list[Job]
-    first: int  # the place of the first seed among all
+    first: int  # the number of the first seed among all
     seeds: list[int]
     chunk: int = 0
     time: int = 0
     seconds: float = SLICE  # for a chunk, as measured last
-    pairs: Any = None
-    states: list[Any] = field(default_factory=list)
+    position: Position = None
+    states: list[States] = field(default_factory=list[States])
 
     def advance(self, windows: Windows) -> int:
         """Runs a slice, and returns the number of updates made."""
         began = clock.perf_counter()
-        if self.pairs is None:
-            self.pairs = self.experience.begin(self.seeds)
+        if self.position is None:
+            self.position = self.experience.begin(self.seeds)
             self.states = [job.program.begin(self.seeds) for job in self.jobs]
-        here = slice(self.chunk, self.chunk + self._num_chunks(windows))
-        lengths = np.ascontiguousarray(windows.chunks[here])
-        steps = int(lengths.sum())
-        self.pairs, rows = self.experience.advance(self.seeds, self.time, self.pairs, steps)
+        chunks = slice(self.chunk, self.chunk + self._num_chunks(windows))
+        lengths = np.ascontiguousarray(windows.chunks[chunks])
+        num_steps = int(lengths.sum())
+        self.position, rows = self.experience.advance(
+            self.seeds, self.time, self.position, num_steps
+        )
         for number, job in enumerate(self.jobs):
-            found = job.program.advance(rows, self.time, lengths, self.states[number])
-            self.states[number] = found[0]
-            self._record(job, windows, here, found[1], found[2])
-        self.time += steps
-        self.chunk = min(here.stop, len(windows.chunks))
+            self.states[number], sums, history = job.program.advance(
+                rows, self.time, lengths, self.states[number]
+            )
+            self._record(job, windows, chunks, sums, history)
+        self.time += num_steps
+        self.chunk = min(chunks.stop, len(windows.chunks))
         self.seconds = (clock.perf_counter() - began) / len(lengths)
-        return steps * len(self.seeds) * sum(job.sweep.num_lanes for job in self.jobs)
+        return num_steps * len(self.seeds) * sum(job.batch.num_lanes for job in self.jobs)
 
     def _num_chunks(self, windows: Windows) -> int:
-        numbers = max(job.sweep.num_state * job.sweep.num_lanes for job in self.jobs)
+        numbers = max(job.batch.num_state * job.batch.num_lanes for job in self.jobs)
         by_memory = SLICE_BYTES // (8 * len(self.seeds) * (numbers + 1))
         by_steps = SLICE_STEPS // int(windows.chunks.max())
         most = max(1, min(int(SLICE / self.seconds), by_memory, by_steps))
         return 1 << (most.bit_length() - 1)  # few lengths, since each is compiled anew
 
-    def _record(self, job: Job, windows: Windows, here: slice, sums: Any, states: Any) -> None:
+    def _record(
+        self, job: Job, windows: Windows, chunks: slice, sums: Sums, history: History
+    ) -> None:
         assert job.results is not None
         seeds = slice(self.first, self.first + len(self.seeds))
-        of, closes = windows.of_chunk[here], windows.closes[here]
-        for window, total in zip(of, sums, strict=True):  # in order, however slices are cut
+        of_chunk, is_last = windows.window_of_chunk[chunks], windows.ends_window[chunks]
+        for window, total in zip(of_chunk, sums, strict=True):  # in order, however slices are cut
             job.results.sums[window, :, seeds] += total
-        closed = states[closes]
-        job.results.diverged[of[closes], seeds] = ~np.isfinite(closed).all(axis=1)
+        ended, states = of_chunk[is_last], history[is_last]
+        job.results.diverged[ended, seeds] = ~np.isfinite(states).all(axis=1)
         if job.results.weights.shape[1]:
-            job.results.weights[of[closes], :, seeds] = closed
+            job.results.weights[ended, :, seeds] = states
 
 
-def work(
-    tasks: Sequence[Task], windows: Windows, num_threads: int, progress: Progress | None
+def run_tasks(
+    tasks: Sequence[Task], windows: Windows, num_threads: int, on_progress: OnProgress | None
 ) -> tuple[int, bool]:
-    """Runs all tasks, each a slice at a time in turn, until the end or Ctrl-C.
-
-    Returns the number of finished windows, and whether it was Ctrl-C that came first.
-    """
-    lanes = sum(len(task.seeds) * job.sweep.num_lanes for task in tasks for job in task.jobs)
+    """Runs tasks in slices; returns how many windows are finished, and whether Ctrl-C came."""
+    lanes = sum(len(task.seeds) * job.batch.num_lanes for task in tasks for job in task.jobs)
     done, total, interrupted = 0, lanes * int(windows.ends[-1]), False
     pending: dict[Future[int], Task] = {}
     with ThreadPoolExecutor(num_threads) as pool:
@@ -133,12 +144,12 @@ def work(
                     done += future.result()
                     if task.chunk < len(windows.chunks):
                         pending[pool.submit(task.advance, windows)] = task
-                if progress is not None:
-                    progress(done, total)
+                if on_progress is not None:
+                    on_progress(done, total)
         except KeyboardInterrupt:
             interrupted = True
         finally:
             for future in pending:
                 future.cancel()
-    behind = min(task.chunk for task in tasks)
-    return int(windows.closes[:behind].sum()), interrupted
+    slowest = min(task.chunk for task in tasks)
+    return int(windows.ends_window[:slowest].sum()), interrupted

@@ -7,17 +7,22 @@ import resource
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, ExitStack
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TYPE_CHECKING
 
-from ._names import unknown
-from .engine.tasks import Progress
+from .._validation import unknown
+from ..engine.tasks import num_cores, OnProgress
+from .claims import PATIENCE
+from .completion import Claims, complete_with
+from .compute import compute
 from .experiment import Experiment, Unit
-from .store import begin, Claims, complete, computed, gathered, PATIENCE, Store, Tell, versions
+from .provenance import provenance, versions
+from .store import begin, OnMessage, Store
 
 if TYPE_CHECKING:
     import xarray
@@ -30,19 +35,20 @@ _LONELY = 60.0  # seconds without a worker, after which a person is told
 _FILES = 128  # that may be open besides those of units in flight
 _DEAF = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"  # Ctrl-C is for us alone
 _GONE = "cluster: its scheduler is gone; what is finished is kept, run the same again"
+_NOT_INSTALLED = "cluster: {} is not installed; run pip install 'emphatic[cluster]'"
 _LOGGERS = ("distributed", "tornado", "asyncio")
 
 
-def run(
+def complete(
     experiment: Experiment,
     folder: Path,
     address: str,
     *,
     num_workers: int | None = None,
-    progress: Progress | None = None,
-    tell: Tell | None = None,
-) -> "xarray.Dataset":
-    """Computes what is missing of an experiment on a Dask cluster; else as `store.run`.
+    on_progress: OnProgress | None = None,
+    on_message: OnMessage | None = None,
+) -> Store:
+    """Computes what is missing of an experiment on a Dask cluster; else as [complete].
 
     Workers compute units and send them back; this process keeps them, so that workers need no
     common disk. No bit depends on the number of workers. When a worker dies its units are computed
@@ -52,45 +58,38 @@ def run(
 
     **Arguments:**
 
-    - `experiment`: The experiment, whose learners must have definitions.
-    - `folder`: Where results are kept, by this process.
     - `address`: `local` for processes on this machine, the address of a scheduler, such as
       `tcp://10.0.0.1:8786`, or `slurm` for jobs as Dask's configuration describes them.
-    - `num_workers`: On this machine as many processes, by default one for each core; on SLURM as
-      many workers, by default 8. At an address there are those that there are.
-    - `progress`: Called with the updates done, also those of earlier times, and all updates.
-    - `tell`: Is told which files are damaged, which units are set aside, and when there is no
-      worker to wait for; by default a warning is.
+    - `num_workers`: Processes on this machine, by default one for each core, or workers on SLURM,
+      by default 8; none at an address, which has its own.
     """
-    tell = tell or warnings.warn
+    on_message = on_message or warnings.warn
     _require(address, num_workers)
-    store, asked = begin(experiment, folder, tell)
-    left = sum(store.missing(unit) is not None for unit in asked)
-    if left:
+    store = begin(experiment, folder, on_message)
+    num_missing = sum(store.missing(unit) is not None for unit in experiment.units)
+    if num_missing:
         aside: list[str] = []
-        with _quiet(), _connected(address, num_workers, left) as (client, renew):
-            room = _room(client, renew, tell)
-            complete(store, asked, partial(_spread, store, client, room, aside), progress)
+        with _quiet(), _connect(address, num_workers, num_missing) as (client, renew):
+            capacity = _capacity(client, renew, on_message)
+            distribute = partial(_distribute, store, client, capacity, aside)
+            complete_with(store, experiment.units, distribute, on_progress)
         for title in aside:
-            tell(f"{title} is set aside: its workers died; run the same again to try it again")
-    return gathered(store)
+            on_message(
+                f"{title} is set aside: its workers died; run the same again to try it again"
+            )
+    return store
 
 
 def _require(address: str, num_workers: int | None) -> None:
-    """A `ValueError` if this cannot be a cluster."""
-    try:
-        import distributed
-    except ImportError:
-        raise ValueError(
-            "cluster: Dask is not installed; run pip install 'emphatic[cluster]'"
-        ) from None
-    assert distributed
+    """Raises a `ValueError` if this cannot be a cluster."""
+    if find_spec("distributed") is None:
+        raise ValueError(_NOT_INSTALLED.format("Dask"))
     if address not in ("local", "slurm") and not re.fullmatch(r"(\w+://)?[^\s:/]+:\d+", address):
         raise unknown("cluster", address, ("local", "slurm", "tcp://HOST:PORT"))
     if num_workers is not None and num_workers < 1:
         raise ValueError(f"num_workers: got {num_workers}; at least 1 is required")
     if num_workers is not None and address not in ("local", "slurm"):
-        raise ValueError(f"num_workers: {address} has its own; their number is not ours to choose")
+        raise ValueError(f"num_workers: {address} has its own; leave it out")
     if address == "slurm" and shutil.which("sbatch") is None:
         raise ValueError(
             "cluster: there is no sbatch here; slurm needs a machine that submits jobs"
@@ -101,34 +100,30 @@ def _require(address: str, num_workers: int | None) -> None:
 
 
 @contextmanager
-def _connected(
+def _connect(
     address: str, num_workers: int | None, num_units: int
-) -> Iterator[tuple[Any, Callable[[], Any] | None]]:
-    """A client of the cluster, and what replaces jobs that ended; all that was started ends."""
+) -> Generator[tuple[Any, Callable[[], object] | None], None, None]:
+    """Connects a client, with what replaces jobs that ended; all that was started ends."""
     from distributed import Client
 
     with ExitStack() as stack:
-        where: Any = address
-        renew: Callable[[], Any] | None = None
+        scheduler: Any = address
+        renew: Callable[[], object] | None = None
         if address == "local":
-            where = stack.enter_context(_local(min(num_workers or _cores(), num_units)))
+            scheduler = stack.enter_context(_local(min(num_workers or num_cores(), num_units)))
         elif address == "slurm":
-            where = stack.enter_context(_slurm())
-            renew = partial(where.scale, min(num_workers or _JOBS, num_units))
+            scheduler = stack.enter_context(_slurm())
+            renew = partial(scheduler.scale, min(num_workers or _JOBS, num_units))
             renew()
         try:
-            client = Client(where, timeout=_REACH, set_as_default=False)
+            client = Client(scheduler, timeout=_REACH, set_as_default=False)
         except (OSError, ValueError) as error:
             raise ValueError(f"cluster: no scheduler answers at {address}: {error}") from None
         yield stack.enter_context(client), renew
 
 
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 @contextmanager
-def _local(num_workers: int) -> Iterator[Any]:
+def _local(num_workers: int) -> Generator[Any, None, None]:
     """Processes on this machine, with one thread each, started anew when they die."""
     from dask import config
     from distributed import LocalCluster
@@ -167,9 +162,7 @@ def _slurm() -> Any:
     try:
         from dask_jobqueue.slurm import SLURMCluster
     except ImportError:
-        raise ValueError(
-            "cluster: dask-jobqueue is not installed; run pip install 'emphatic[cluster]'"
-        ) from None
+        raise ValueError(_NOT_INSTALLED.format("dask-jobqueue")) from None
     for name in ("cores", "memory"):
         if config.get(f"jobqueue.slurm.{name}", None) is None:
             raise ValueError(f"cluster: jobqueue.slurm.{name} is not set in Dask's configuration")
@@ -177,88 +170,84 @@ def _slurm() -> Any:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the messages of Dask: what a person should know is told in our words."""
+def _quiet() -> Generator[None, None, None]:
+    """Silences Dask: what a person should know is said by us."""
     names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] in _LOGGERS]
-    known = [logging.getLogger(name) for name in {*_LOGGERS, *names}]
-    levels = [each.level for each in known]
+    loggers = [logging.getLogger(name) for name in {*_LOGGERS, *names}]
+    levels = [logger.level for logger in loggers]
     try:
-        for each in known:
-            each.setLevel(logging.CRITICAL)
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph")
             yield
     finally:
-        for each, level in zip(known, levels, strict=True):
-            each.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 # Units in flight
 
 
-def _spread(
-    store: Store, client: Any, room: Callable[[], int], aside: list[str], claims: Claims
+def _distribute(
+    store: Store, client: Any, capacity: Callable[[], int], aside: list[str], claims: Claims
 ) -> Generator[tuple[Unit, "xarray.Dataset | None"], None, None]:
-    """Computes units on all workers, a few more at a time than these have threads.
-
-    When a worker dies, all units that it had are under suspicion, not only the one that killed it.
-    Those that have seen too many deaths are tried once more at the end, each alone.
-    """
+    """Computes units on all workers; those whose workers die are tried at the end, each alone."""
     import cloudpickle
     from distributed import KilledWorker
 
-    flying: dict[str, tuple[Any, Unit]] = {}
-    landed: SimpleQueue[tuple[str, Any]] = SimpleQueue()
+    in_flight: dict[str, tuple[Any, Unit]] = {}
+    results: SimpleQueue[tuple[str, Any]] = SimpleQueue()
     suspects: list[Unit] = []
     more, alone, failure = True, False, None
 
     def send(unit: Unit) -> None:
         future = client.submit(_serve, cloudpickle.dumps(unit), versions(), pure=False)
-        flying[future.key] = future, unit
+        in_flight[future.key] = future, unit
         future.add_done_callback(fetch)
 
     def fetch(future: Any) -> None:
         """Elsewhere, since a worker may die with a result: its renewal is not to wait for that."""
         try:
-            landed.put((future.key, future.result()))
+            results.put((future.key, future.result()))
         except Exception as error:
-            landed.put((future.key, error))
+            results.put((future.key, error))
 
     try:
-        while more or flying or suspects or failure:
-            most = room()  # also when all are sent: jobs that end are replaced then too
-            while more and failure is None and len(flying) < most:
+        while more or in_flight or suspects or failure:
+            limit = capacity()  # also when all are sent: jobs that end are replaced then too
+            while more and failure is None and len(in_flight) < limit:
                 claimed = next(claims, ())
                 more = claimed != ()
                 if not claimed:
                     break
                 send(claimed[0])
-            if not more and not flying and suspects:
+            if not more and not in_flight and suspects:
                 alone = True
                 send(suspects.pop())
             try:
-                key, found = landed.get(timeout=0.0 if failure else PATIENCE)
+                key, result = results.get(timeout=0.0 if failure else PATIENCE)
             except Empty:
                 if failure is not None:
                     raise failure from failure.__cause__
                 continue
-            _, unit = flying.pop(key)
-            if not isinstance(found, Exception):
-                yield unit, found
-            elif not isinstance(found, KilledWorker):
-                failure = failure or _failure(unit, found)  # after what has landed besides
+            _, unit = in_flight.pop(key)
+            if not isinstance(result, Exception):
+                yield unit, result
+            elif not isinstance(result, KilledWorker):
+                failure = failure or _failure(unit, result)  # after the other results
             elif not alone:
-                suspects.append(unit)
+                suspects.append(unit)  # or another unit of the same worker killed it
             else:
-                store.set_aside(unit, f"its workers died, the last at {found.last_worker.address}")
+                store.set_aside(unit, f"its workers died, the last at {result.last_worker.address}")
                 aside.append(unit.title)
                 yield unit, None
     finally:
-        client.cancel([future for future, _ in flying.values()])
+        client.cancel([future for future, _ in in_flight.values()])
 
 
 def _failure(unit: Unit, error: Exception) -> Exception:
-    """What went wrong, with the name of the unit."""
+    """The error of a unit, with its name."""
     from distributed import CancelledError
     from distributed.comm.core import CommClosedError
 
@@ -270,9 +259,11 @@ def _failure(unit: Unit, error: Exception) -> Exception:
     return failure
 
 
-def _room(client: Any, renew: Callable[[], Any] | None, tell: Tell) -> Callable[[], int]:
+def _capacity(
+    client: Any, renew: Callable[[], object] | None, on_message: OnMessage
+) -> Callable[[], int]:
     """Gives the number of units to have in flight: one for each thread, and one for each worker."""
-    most = max(1, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _FILES)  # each has an open file
+    limit = max(1, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _FILES)  # each has an open file
     size, looked, lonely = 0, -_LOOK, time.monotonic()
 
     def look() -> int:
@@ -284,44 +275,40 @@ def _room(client: Any, renew: Callable[[], Any] | None, tell: Tell) -> Callable[
                 raise ValueError(_GONE) from None
             if renew is not None:
                 renew()
-            looked, size = time.monotonic(), min(most, sum(threads.values()) + len(threads))
+            looked, size = time.monotonic(), min(limit, sum(threads.values()) + len(threads))
             if size:
                 lonely = looked
             elif looked - lonely > _LONELY:
                 lonely = float("inf")
-                tell("the cluster has no worker; waiting for one")
+                on_message("the cluster has no worker; waiting for one")
         return size
 
     return look
 
 
 def _serve(packed: bytes, expected: Mapping[str, str]) -> "xarray.Dataset":
-    """What a worker does: the curves of a unit, as this machine would compute them.
-
-    It ends early, without a result, if nobody waits for that any more.
-    """
+    """Computes a unit on a worker, as this machine would, unless nobody waits for it any more."""
     import cloudpickle
     from distributed import get_worker
 
-    found = versions()
+    ours = versions()
     for name in expected:
-        if _release(name, found) != _release(name, expected):
-            raise ValueError(
-                f"a worker has {name} {found[name]} and not {expected[name]}; its results would "
-                "not be the same"
-            )
+        if _release(name, ours) != _release(name, expected):
+            difference = f"a worker has {name} {ours[name]} and not {expected[name]}"
+            raise ValueError(f"{difference}; its results would not be the same")
     worker = get_worker()
     key = worker.get_current_task()
 
-    def move(*_: int) -> None:
+    def check(*_: int) -> None:
         task = worker.state.tasks.get(key)
         if task is None or task.state == "cancelled":
             raise KeyboardInterrupt
 
     try:
-        return computed(cloudpickle.loads(packed), worker.state.nthreads, move)
+        dataset = compute(cloudpickle.loads(packed), worker.state.nthreads, check)
     except KeyboardInterrupt:
         raise RuntimeError("nobody waits for it any more") from None
+    return dataset.assign_attrs(provenance=provenance(dataset.attrs["engine"]))
 
 
 def _release(name: str, versions: Mapping[str, str]) -> list[str]:

@@ -2,15 +2,39 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
-from . import experiment, expressions, statistics
-from ._names import unknown
-from .engine import MEASURES
-from .engine.tasks import Progress
-from .mdp import Problem
+from .. import statistics
+from .._validation import unknown
+from ..engine import MEASURES
+from ..engine.tasks import OnProgress
+from ..mdp import Problem
+from .compute import run
+from .experiment import Experiment
+from .expressions import parse_learner
+
+
+class Row(TypedDict):
+    """The errors of a learner: the mean final one, its interval, and the area under the curve."""
+
+    learner: str
+    final: float
+    low: float
+    high: float
+    area: float
+    diverged_runs: int
+    runs: int
+
+
+class Comparison(TypedDict):
+    """What [compare] finds."""
+
+    measure: str
+    steps: int
+    rows: list[Row]
+    pairs: list[dict[str, object]]
 
 
 def compare(
@@ -21,17 +45,9 @@ def compare(
     num_steps: int = 100_000,
     num_runs: int = 30,
     seed: int = 0,
-    progress: Progress | None = None,
-) -> dict[str, Any]:
-    """Which learner has the smaller error, and how sure that is: all learn from the same streams.
-
-    **Arguments:**
-
-    - `problem`: The problem.
-    - `learners`: Two or more expressions; see [learner].
-    - `measure`: What is compared, from [MEASURES].
-    - `num_steps`, `num_runs`, `seed`: As for [Experiment].
-    - `progress`: Called with the updates done and all updates.
+    on_progress: OnProgress | None = None,
+) -> Comparison:
+    """Compares the errors of learners, as [parse_learner] reads them, on the same streams.
 
     **Returns:**
 
@@ -43,45 +59,42 @@ def compare(
         raise ValueError(f"learners: got {len(learners)}; two or more different ones are required")
     if measure not in MEASURES:
         raise unknown("measure", measure, MEASURES)
-    makes = {text: expressions.learner(text, {}) for text in learners}
-    asked = experiment.Experiment(
+    parsed = {text: parse_learner(text) for text in learners}
+    experiment = Experiment(
         "comparison",
-        lambda problem_of: problem,
-        {"problem_of": ("",)},
-        lambda problem: {text: make(problem) for text, make in makes.items()},
+        lambda: problem,
+        {},
+        lambda problem: {text: bind(problem) for text, bind in parsed.items()},
         (measure,),
         num_steps,
         num_runs=num_runs,
         seed=seed,
         record_every=max(1, num_steps // 100),
     )
-    dataset = experiment.run(asked, progress=progress).squeeze("problem_of")
+    dataset = run(experiment, on_progress=on_progress)
     if dataset.attrs["interrupted"]:
         raise KeyboardInterrupt
-    rows = []
+    rows: list[Row] = []
+    errors: dict[str, np.ndarray] = {}
     for text in learners:
-        part = dataset.sel(learner=text)
-        errors, areas = statistics.final(part, measure), statistics.area(part, measure)
-        found = statistics.interval(errors.values)
-        rows.append(
-            {
-                "learner": text,
-                "final": float(found.value),
-                "low": float(found.low),
-                "high": float(found.high),
-                "area": float(np.mean(areas.values)),
-                "diverged_runs": int(statistics.diverged(part).sum()),
-                "runs": num_runs,
-                "errors": errors.values,
-            }
-        )
+        curves = dataset.sel(learner=text)
+        errors[text] = statistics.final(curves, measure).values
+        mean = statistics.interval(errors[text])
+        row: Row = {
+            "learner": text,
+            "final": float(mean.value),
+            "low": float(mean.low),
+            "high": float(mean.high),
+            "area": float(np.mean(statistics.area(curves, measure).values)),
+            "diverged_runs": int(statistics.diverged(curves).sum()),
+            "runs": num_runs,
+        }
+        rows.append(row)
     rows.sort(key=lambda row: row["final"])
-    pairs = []
-    for first, second in pairwise(rows):
-        gap = statistics.difference(first["errors"], second["errors"])
-        test = statistics.sign_test(first["errors"], second["errors"])
+    pairs: list[dict[str, object]] = []
+    for smaller, larger in pairwise(row["learner"] for row in rows):
+        gap = statistics.interval(errors[smaller], minus=errors[larger])
+        test = statistics.sign_test(errors[smaller], errors[larger])
         ends = {"difference": float(gap.value), "low": float(gap.low), "high": float(gap.high)}
-        pairs.append({"smaller": first["learner"], "larger": second["learner"], **ends, **test})
-    for row in rows:
-        del row["errors"]
+        pairs.append({"smaller": smaller, "larger": larger, **ends, **test})
     return {"measure": measure, "steps": num_steps, "rows": rows, "pairs": pairs}

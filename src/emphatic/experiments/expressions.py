@@ -4,47 +4,45 @@ import ast
 import inspect
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from . import learners, oracle, schedules
-from ._names import unknown
-from ._types import Learner
-from .agents import Konda, linear, over_states, tabular, undamped
-from .agents.actor_critic import actor_critic
-from .agents.exact import exact_action_values, exact_emphasis
-from .mdp import Problem
+from .. import oracle, schedules
+from .._validation import unknown
+from ..agents import Konda, linear, over_states, tabular, undamped
+from ..agents.actor_critic import actor_critic
+from ..agents.exact_critics import exact_action_values, exact_emphasis
+from ..learners import LEARNERS
+from ..mdp import Problem
+from ..types import Learner, LearnerFactory, Number
 
-OPERATORS: dict[type, Callable] = {
+Value: TypeAlias = Any
+"""What an expression stands for: a number, an array, a list, a schedule, a policy, a learner."""
+Function: TypeAlias = Callable[..., Value]
+"""A function that an expression may call."""
+
+OPERATORS: dict[type, Function] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
     ast.Pow: operator.pow,
-    ast.USub: operator.neg,
-}
-LEARNERS: dict[str, Callable] = {
-    name: each for name, each in vars(learners).items() if inspect.isfunction(each)
 }
 # Functions whose first argument is the problem, which is not written.
-OF_A_PROBLEM: dict[str, Callable] = {
-    "actor_critic": actor_critic,
-    "exact_action_values": exact_action_values,
-    "exact_emphasis": exact_emphasis,
-    "linear": linear,
-    "tabular": tabular,
+PROBLEM_FUNCTIONS: dict[str, Function] = {
+    function.__name__: function
+    for function in (actor_critic, exact_action_values, exact_emphasis, linear, tabular)
 }
-FUNCTIONS: dict[str, Callable] = {
-    **LEARNERS,
+FUNCTIONS: dict[str, Function] = {
     "Konda": Konda,
     "over_states": over_states,
     "polynomial": schedules.polynomial,
 }
 # What a name stands for that is no axis of the grid.
-QUANTITIES: dict[str, Callable[[Problem], Any]] = {
+QUANTITIES: dict[str, Callable[[Problem], Value]] = {
     "emphasis": oracle.emphasis,
     "gamma": lambda problem: problem.mdp.discount,
     "undamped": lambda problem: undamped,
@@ -52,26 +50,28 @@ QUANTITIES: dict[str, Callable[[Problem], Any]] = {
 }
 
 
-def _parsed(text: str) -> ast.expr:
-    """Python's syntax, where `^` is a power and `[1:5]` a span, except in quotes."""
+def _parse(text: str) -> ast.expr:
+    """Parses Python's syntax, where `^` is a power and `[1:5]` a span, except in quotes."""
 
-    def plain(found: re.Match) -> str:
-        if found["span"]:
-            return f"span({found['span'].replace(':', ',')})"
-        return "**" if found[0] == "^" else found[0]
+    def translate(match: re.Match[str]) -> str:
+        if match["span"]:
+            return f"span({match['span'].replace(':', ',')})"
+        return "**" if match[0] == "^" else match[0]
 
-    words = re.sub(r"\"[^\"]*\"|'[^']*'|\^|\[(?P<span>[^\[\]]*:[^\[\]]*)\]", plain, text)
+    python = re.sub(r"\"[^\"]*\"|'[^']*'|\^|\[(?P<span>[^\[\]]*:[^\[\]]*)\]", translate, text)
     try:
-        return ast.parse(words.strip(), mode="eval").body
+        return ast.parse(python.strip(), mode="eval").body
     except SyntaxError as error:
         raise ValueError(f"{text!r} cannot be read: {error.msg}") from None
 
 
-def _value(node: ast.expr, functions: Mapping[str, Callable], names: Mapping[str, Any]) -> Any:
-    """What an expression stands for."""
+def _evaluate(
+    node: ast.expr, functions: Mapping[str, Function], names: Mapping[str, Value]
+) -> Value:
+    """Evaluates an expression with these functions and names, and no others."""
 
-    def of(part: ast.expr) -> Any:
-        return _value(part, functions, names)
+    def evaluate(node: ast.expr) -> Value:
+        return _evaluate(node, functions, names)
 
     match node:
         case ast.Constant(value=bool() | None | int() | float() as value):
@@ -83,104 +83,97 @@ def _value(node: ast.expr, functions: Mapping[str, Callable], names: Mapping[str
                 raise unknown("name", name, names)
             return names[name]
         case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
-            return OPERATORS[type(op)](of(left), of(right))
+            return OPERATORS[type(op)](evaluate(left), evaluate(right))
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -of(operand)
+            return -evaluate(operand)
         case ast.List(elts=entries) | ast.Tuple(elts=entries):
-            return [of(each) for each in entries]
+            return [evaluate(entry) for entry in entries]
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=keywords):
             if name not in functions:
                 raise unknown("function", name, functions)
-            given = [of(each) for each in arguments]
-            named = {str(each.arg): of(each.value) for each in keywords}
+            positional = [evaluate(argument) for argument in arguments]
+            named = {str(keyword.arg): evaluate(keyword.value) for keyword in keywords}
             try:
-                inspect.signature(functions[name]).bind(*given, **named)
+                inspect.signature(functions[name]).bind(*positional, **named)
             except TypeError as error:
                 raise ValueError(f"{name}: {error}") from None
-            return functions[name](*given, **named)
-    raise ValueError(f"{ast.unparse(node)!r} is not a call, a name or a number")
+            return functions[name](*positional, **named)
+        case _:
+            raise ValueError(f"{ast.unparse(node)!r} is not a call, a name or a number")
 
 
-def _span(first: Any, last: Any, step: Any = 1) -> np.ndarray:
+def _span(first: float, last: float, step: float = 1.0) -> np.ndarray:
     if not step:
         raise ValueError(f"[{first:g}:{last:g}:{step:g}] goes nowhere; a step is required")
     count = int(np.floor(abs(last - first) / abs(step) + 1e-9)) + 1
     return first + np.sign(last - first or 1) * abs(step) * np.arange(count)
 
 
-def numbers(text: str) -> list[float]:
-    """The values of a grid, such as `0.1 * 2^[1:-6]`, where both ends count, or `[0, 1e-3]`.
+def parse_numbers(text: str) -> list[float]:
+    """Parses the values of a grid, such as `0.1 * 2^[1:-6]`, where both ends count.
 
-    **Arguments:**
-
-    - `text`: The expression: numbers, `+ - * / ^`, lists, and `[first:last]` or
-      `[first:last:step]`.
+    It has numbers, `+ - * / ^`, lists such as `[0, 1e-3]`, and spans `[first:last]` or
+    `[first:last:step]`.
     """
-    node = _parsed(text)
-    floats = {"span": lambda *ends: _span(*map(float, ends))}
+    node = _parse(text)
+    functions: dict[str, Function] = {"span": lambda *ends: _span(*map(float, ends))}
     try:
-        found = np.asarray(_value(node, floats, {}), float)
+        values = np.asarray(_evaluate(node, functions, {}), float)
     except TypeError:
         raise ValueError(f"{text!r} is not a number or a list of numbers") from None
-    return np.atleast_1d(found).tolist()
+    return np.atleast_1d(values).tolist()
 
 
 def canonical(text: str) -> str:
     """An expression as it is always written, whatever its spaces and its numbers' digits."""
-    _parsed(text)
+    _parse(text)
     number = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-    found = re.findall(rf"\"[^\"]*\"|'[^']*'|[A-Za-z_]\w*|{number}|\S", text)
-    plain = [repr(float(word)) if re.fullmatch(number, word) else word for word in found]
-    return "".join(word.removesuffix(".0") + " " * (word == ",") for word in plain)
+    tokens: list[str] = re.findall(rf"\"[^\"]*\"|'[^']*'|[A-Za-z_]\w*|{number}|\S", text)
+    plain = [repr(float(token)) if re.fullmatch(number, token) else token for token in tokens]
+    return "".join(token.removesuffix(".0") + " " * (token == ",") for token in plain)
 
 
-def learner(
-    text: str, axes: Mapping[str, Any], more: Mapping[str, Callable] | None = None
-) -> Callable[[Problem], Callable[..., Learner]]:
-    """A learner or an agent from an expression such as `etd(gem(0.025, ridge), step_size)`.
+def parse_learner(
+    text: str, axes: Collection[str] = (), functions: Mapping[str, Function] | None = None
+) -> Callable[[Problem], LearnerFactory]:
+    """Parses a learner or an agent, such as `gem` or `etd(gem(0.025, ridge), step_size)`.
 
-    Functions are those of `emphatic.learners`, and for agents `actor_critic` with the policies
+    The name of a learner alone stands for its function in `emphatic.learners`. In an expression,
+    functions are those of `emphatic.learners`, and for agents `actor_critic` with the policies
     `tabular()`, `linear()` and `over_states(...)`. Names are axes of the grid, `gamma`, `emphasis`
     and `values`; a text in quotes is a schedule, such as `"0.1/t^0.6"`.
-
-    **Arguments:**
-
-    - `text`: The expression.
-    - `axes`: The axes of the grid.
-    - `more`: Other functions by name.
 
     **Returns:**
 
     From a problem, a function that makes the learner from values of those axes that it names.
     """
-    node = _parsed(text)
+    if text in LEARNERS:
+        return lambda problem: LEARNERS[text]
+    node = _parse(text)
     if not isinstance(node, ast.Call):
         raise ValueError(f"{text!r} is not a call, such as gem(step_size)")
-    used = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-    called = {
-        each.func.id
-        for each in ast.walk(node)
-        if isinstance(each, ast.Call) and isinstance(each.func, ast.Name)
-    }
-    functions = {**FUNCTIONS, **(more or {})}
-    known = (*functions, *OF_A_PROBLEM)
-    for name in sorted(called):
-        if name not in known:
-            raise unknown("function", name, known)
-    for name in sorted(used - called):
-        if name not in (*axes, *QUANTITIES):
-            raise unknown("name", name, (*axes, *QUANTITIES))
-    own = [axis for axis in axes if axis in used - called]
-    parameters = [inspect.Parameter(axis, inspect.Parameter.KEYWORD_ONLY) for axis in own]
+    functions_called = [part.func for part in ast.walk(node) if isinstance(part, ast.Call)]
+    calls = {function.id for function in functions_called if isinstance(function, ast.Name)}
+    names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)} - calls
+    functions = {**LEARNERS, **FUNCTIONS, **(functions or {})}
+    for known, used, kind in (
+        ((*functions, *PROBLEM_FUNCTIONS), calls, "function"),
+        ((*axes, *QUANTITIES), names, "name"),
+    ):
+        for name in sorted(used):
+            if name not in known:
+                raise unknown(kind, name, known)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [inspect.Parameter(axis, keyword) for axis in axes if axis in names]
 
-    def of_problem(problem: Problem) -> Callable[..., Learner]:
-        bound = {name: partial(each, problem) for name, each in OF_A_PROBLEM.items()}
-        facts = {name: each(problem) for name, each in QUANTITIES.items() if name in used - called}
+    def bind(problem: Problem) -> LearnerFactory:
+        bound = {name: partial(f, problem) for name, f in PROBLEM_FUNCTIONS.items()}
+        facts = {name: value(problem) for name, value in QUANTITIES.items() if name in names}
 
-        def make(**lane: Any) -> Learner:
-            return _value(node, {**functions, **bound}, {**facts, **lane})
+        def make(**point: Number) -> Learner[Any, Any]:
+            return _evaluate(node, {**functions, **bound}, {**facts, **point})
 
         vars(make)["__signature__"] = inspect.Signature(parameters)
         return make
 
-    return of_problem
+    return bind

@@ -5,49 +5,40 @@ import subprocess
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from subprocess import DEVNULL
 from typing import Any
 
-from .gathering import VERSIONED
+PACKAGES = ("emphatic", "jax", "numpy", "llvmlite")
+"""The packages that results depend on."""
 
 
 @cache
 def commit() -> str | None:
     """The commit of this source, if it is a checkout."""
-    here = Path(__file__).parent
+    git = ["git", "-C", str(Path(__file__).parent)]
     try:
-        for words in (["ls-files", "--error-unmatch", "__init__.py"], ["rev-parse", "HEAD"]):
-            found = subprocess.run(
-                ["git", *words], cwd=here, capture_output=True, text=True, check=True
-            )
+        subprocess.check_output(
+            [*git, "ls-files", "--error-unmatch", "__init__.py"], stderr=DEVNULL
+        )
+        return subprocess.check_output(
+            [*git, "rev-parse", "HEAD"], stderr=DEVNULL, text=True
+        ).strip()
     except (OSError, subprocess.CalledProcessError):
         return None
-    return found.stdout.strip()
 
 
 @cache
 def versions() -> dict[str, str]:
     """The versions of Python and of those packages that results depend on."""
-    return {
-        "python": platform.python_version(),
-        **{name: version(name) for name in VERSIONED},
-    }
+    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
 
 
-def provenance(engine: str) -> dict[str, Any]:
-    """What a result depends on besides its definition: versions, source and device.
-
-    **Arguments:**
-
-    - `engine`: What computed it.
-    """
+def provenance(engine: str) -> dict[str, object]:
+    """What a result depends on besides its definition: versions, source and device."""
     device = f"CPU, {platform.machine()}"
     if engine == "scan":
         import jax
 
-        device = f"{jax.devices()[0].device_kind}, {platform.machine()}"
-    return {
-        "versions": versions(),
-        "commit": commit(),
-        "engine": engine,
-        "device": device,
-    }
+        devices: list[Any] = jax.devices()
+        device = f"{devices[0].device_kind}, {platform.machine()}"
+    return {"versions": versions(), "commit": commit(), "engine": engine, "device": device}

@@ -1,92 +1,66 @@
-"""A dataset in a file: tensors, words and a checksum, written whole or not at all."""
+"""A dataset in a file: tensors, text and a checksum, written whole or not at all."""
 
 import json
-import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TYPE_CHECKING
 
 import numpy as np
-from safetensors import safe_open, SafetensorError
-from safetensors.numpy import save as serialized
 
-from ._files import checksum, replacing
+from .._files import checksum, Json, read_arrays, read_metadata, write_arrays
 
 if TYPE_CHECKING:
     import xarray
 
 FORMAT = 1
+KEY = "emphatic"  # of the header in the metadata of a file
 
 
-def write(path: Path, dataset: "xarray.Dataset", description: Mapping[str, Any]) -> None:
+def write(path: Path, dataset: "xarray.Dataset", description: Json) -> None:
     """Writes a dataset and what describes it to a safetensors file, atomically.
 
-    Variables and coordinates are tensors; words are in the metadata, in JSON, and so is the SHA-256
-    of everything.
-
-    **Arguments:**
-
-    - `path`: The file.
-    - `dataset`: The dataset; its attributes must be such that JSON can hold them.
-    - `description`: What it is, as JSON can hold it.
+    Variables and coordinates are tensors; text and attributes are in the metadata, in JSON, and so
+    is the SHA-256 of everything.
     """
-    every = {str(name): np.asarray(each.values) for name, each in dataset.variables.items()}
-    arrays = {name: each for name, each in every.items() if each.dtype.kind in "biuf"}
-    header = {
+    variables = {str(name): np.asarray(v.values) for name, v in dataset.variables.items()}
+    arrays = {name: values for name, values in variables.items() if values.dtype.kind in "biuf"}
+    header: dict[str, object] = {
         "format": FORMAT,
         "description": dict(description),
-        "attributes": dict(dataset.attrs),
-        "axes": {str(name): list(each.dims) for name, each in dataset.variables.items()},
+        "attributes": {str(name): value for name, value in dataset.attrs.items()},
+        "axes": {str(name): [*map(str, v.dims)] for name, v in dataset.variables.items()},
         "coordinates": [str(name) for name in dataset.coords],
-        "words": {name: each.tolist() for name, each in every.items() if name not in arrays},
+        "words": {name: v.tolist() for name, v in variables.items() if name not in arrays},
     }
-    header["checksum"] = checksum(header, arrays)
-    data = serialized(
-        {name: np.ascontiguousarray(each) for name, each in arrays.items()},
-        {"emphatic": json.dumps(header, sort_keys=True)},
-    )
-    with replacing(path) as file:
-        file.write(data)
+    signed = {**header, "checksum": checksum(header, arrays)}
+    write_arrays(path, arrays, {KEY: json.dumps(signed, sort_keys=True)})
 
 
-def read(path: Path) -> tuple["xarray.Dataset", dict[str, Any]]:
-    """The dataset that [write] wrote, and its description; a `ValueError` if it is damaged.
-
-    **Arguments:**
-
-    - `path`: The file.
-    """
+def read(path: Path) -> tuple["xarray.Dataset", Json]:
+    """Reads a dataset that [write] wrote, and its description; a `ValueError` if it is damaged."""
     import xarray
 
-    header, arrays = checked(path)
-    axes, words = header["axes"], header["words"]
-    every = {name: (axes[name], arrays.get(name, words.get(name))) for name in axes}
-    coordinates = {name: every.pop(name) for name in header["coordinates"]}
-    return xarray.Dataset(every, coordinates, header["attributes"]), header["description"]
+    header, arrays = _read_checked(path)
+    axes, texts = header["axes"], header["words"]
+    variables = {name: (axes[name], arrays.get(name, texts.get(name))) for name in axes}
+    coordinates = {name: variables.pop(name) for name in header["coordinates"]}
+    return xarray.Dataset(variables, coordinates, header["attributes"]), header["description"]
 
 
-def checked(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What is written in a file: words and arrays; a `ValueError` if they are damaged."""
+def _read_checked(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Reads a file and compares its checksum."""
     try:
-        with safe_open(os.fspath(path), "np") as file:
-            names, header = file.keys(), json.loads((file.metadata() or {})["emphatic"])
-            arrays = {name: file.get_tensor(name) for name in names}
+        arrays, metadata = read_arrays(path)
+        header = json.loads(metadata[KEY])
         expected = header.pop("checksum")
         if expected != checksum(header, arrays):
             raise ValueError("its content has another checksum")
-    except (OSError, SafetensorError, KeyError, ValueError) as error:
+    except (KeyError, ValueError) as error:
         raise ValueError(f"store: {path} is damaged: {error}") from None
     return header, arrays
 
 
-def kept(path: Path, description: Mapping[str, Any]) -> "xarray.Dataset | None":
-    """The dataset of a file, if it is there, undamaged, and what is described.
-
-    **Arguments:**
-
-    - `path`: The file.
-    - `description`: What it must be.
-    """
+def read_if_matching(path: Path, description: Json) -> "xarray.Dataset | None":
+    """Reads the dataset of a file, if it is there, undamaged, and what is described."""
     try:
         dataset, found = read(path)
     except ValueError:
@@ -94,7 +68,11 @@ def kept(path: Path, description: Mapping[str, Any]) -> "xarray.Dataset | None":
     return dataset if found == json.loads(json.dumps(dict(description))) else None
 
 
-def description_of(path: Path) -> dict[str, Any]:
-    """What a file says that it is, without a look at the rest."""
-    with safe_open(os.fspath(path), "np") as file:
-        return json.loads((file.metadata() or {})["emphatic"])["description"]
+def read_description(path: Path, check: bool = False) -> Json:
+    """Reads what a file says that it is, and checks all of it on demand; else as [read]."""
+    if check:
+        return _read_checked(path)[0]["description"]
+    try:
+        return json.loads(read_metadata(path)[KEY])["description"]
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"store: {path} is damaged: {error}") from None

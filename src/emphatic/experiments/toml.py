@@ -5,44 +5,34 @@ import itertools
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, TypeAlias
 
 import numpy as np
 
-from . import expressions
-from ._names import unknown
-from .agents.paths import paths, TRACKED
-from .engine import MEASURES
-from .experiment import Experiment, Target
-from .mdp import Problem
-from .problems import builder
+from .._validation import unknown
+from ..engine import MEASURES
+from ..mdp import Problem
+from ..problems import builder
+from ..types import LearnerFactory
+from .experiment import Experiment, Selection, Target
+from .expressions import canonical, parse_learner, parse_numbers
+from .tracking import track_agents, TRACKED
 
-KEYS = (
-    "name",
-    "problem",
-    "problems",
-    "target",
-    "learners",
-    "grid",
-    "measures",
-    "steps",
-    "runs",
-    "seed",
-    "record_every",
-    "records",
-    "dtype",
-    "engine",
-    "selection",
-)
+Toml: TypeAlias = Any
+"""A value in a TOML file: a number, a text, a list, a table."""
+
+CONTENTS = ("name", "problem", "problems", "target", "learners", "grid", "measures")
+SETTINGS = ("steps", "runs", "seed", "record_every", "records", "dtype", "engine", "selection")
 TARGETS: dict[str, Target] = {
     "own": lambda problem: problem.target,
     "behavior": lambda problem: problem.behavior,
     "uniform": lambda problem: np.full_like(problem.behavior, 1.0 / problem.behavior.shape[1]),
 }
+"""Target policies by name."""
 RULES = ("final", "area")
-SELECTION = ("measure", "by", "runs")
 
 
 class _Document:
@@ -51,7 +41,7 @@ class _Document:
     def __init__(self, text: str, origin: str):
         self.text, self.origin = text, origin
         try:
-            self.table = tomllib.loads(text)
+            self.table: dict[str, Toml] = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise ValueError(f"{origin}: {error}") from None
 
@@ -61,47 +51,44 @@ class _Document:
         nearest, depth = 1, 0
         for number, line in enumerate(self.text.splitlines(), 1):
             if header := re.match(r"\s*\[+([^\]]+)\]+\s*(?:#|$)", line):
-                table = [part.strip(" \"'") for part in header[1].split(".")]
-                here = table
+                path = table = [name.strip(" \"'") for name in header[1].split(".")]
             elif assigned := re.match(r"\s*([^=#]+?)\s*=", line):
-                here = [*table, *(part.strip(" \"'") for part in assigned[1].split("."))]
+                path = [*table, *(name.strip(" \"'") for name in assigned[1].split("."))]
             else:
                 continue
-            if list(keys[: len(here)]) == here and len(here) > depth:
-                nearest, depth = number, len(here)
+            if list(keys[: len(path)]) == path and len(path) > depth:
+                nearest, depth = number, len(path)
         return nearest
 
-    def error(self, error: ValueError | str, *keys: str) -> ValueError:
+    def error(self, error: Exception | str, *keys: str) -> ValueError:
         """The error with its file, line and key."""
         return ValueError(f"{self.origin}, line {self.line(*keys)}, {'.'.join(keys)}: {error}")
 
-    def known(self, table: Mapping[str, Any], known: tuple[str, ...], *keys: str) -> None:
-        """A `ValueError` for the first key that is none of these."""
+    def require_known(self, table: Collection[str], known: Collection[str], *keys: str) -> None:
+        """Raises a `ValueError` for the first key that is none of these."""
         for key in table:
             if key not in known:
                 raise self.error(unknown("key", key, known), *keys, key)
 
-    def number(self, key: str, default: int | None) -> Any:
+    def whole_number(self, key: str, default: int) -> int:
         """A whole number, also written 1e6."""
         value = self.table.get(key, default)
-        if value is None or (type(value) in (int, float) and float(value).is_integer()):
-            return None if value is None else int(value)
+        if type(value) in (int, float) and float(value).is_integer():
+            return int(value)
         raise self.error(f"got {value!r}; a whole number is required", key)
 
-    def tables(self, key: str) -> dict[str, Any]:
-        """A table, which may be missing."""
-        found = self.table.get(key, {})
-        if not isinstance(found, dict):
-            raise self.error(f"got {found!r}; a table [{key}] is required", key)
-        return found
+    def subtable(self, key: str) -> dict[str, Toml]:
+        """A table in the file, which may be missing."""
+        table = self.table.get(key, {})
+        if not isinstance(table, dict):
+            raise self.error(f"got {table!r}; a table [{key}] is required", key)
+        return cast(dict[str, Toml], table)
 
 
-def read(path: str | os.PathLike) -> Experiment:
-    """The experiment of a TOML file; whatever is wrong with it is a `ValueError` with its line.
+def read(path: str | os.PathLike[str]) -> Experiment:
+    """Reads an experiment in TOML, with the files that it names in its folder.
 
-    **Arguments:**
-
-    - `path`: The file. Files that it names are relative to its folder.
+    An error is a `ValueError` that names the line.
     """
     path = Path(path)
     try:
@@ -114,41 +101,24 @@ def read(path: str | os.PathLike) -> Experiment:
 def parse(
     text: str, origin: str = "experiment", folder: Path = Path(), name: str = "experiment"
 ) -> Experiment:
-    """The experiment of a text in TOML.
-
-    **Arguments:**
-
-    - `text`: The text.
-    - `origin`: What errors call it.
-    - `folder`: Where the files are that it names.
-    - `name`: What the experiment is called, if the text does not say.
-    """
+    """Parses an experiment in TOML, which errors call `origin`; files it names are in `folder`."""
     document = _Document(text, origin)
     table = document.table
-    document.known(table, KEYS)
+    document.require_known(table, (*CONTENTS, *SETTINGS))
     for required in ("learners", "steps"):
         if required not in table:
             raise ValueError(f"{origin}: {required!r} is missing")
     build, cases = _problems(document, folder)
     grid = _grid(document)
-    makes, definitions = {}, {}
-    for learner, expression in document.tables("learners").items():
-        try:
-            if not isinstance(expression, str):
-                raise ValueError(f"got {expression!r}; an expression in quotes is required")
-            makes[learner] = expressions.learner(expression, grid)
-            definitions[learner] = expressions.canonical(expression)
-        except ValueError as error:
-            raise document.error(error, "learners", learner) from None
+    learners, definitions = _learners(document, grid)
     measures, tracked = _measures(document)
-
-    def learners(problem: Problem) -> dict[str, Any]:
-        return {each: make(problem) for each, make in makes.items()}
-
     if tracked:
-        definitions = {each: f"paths({words})" for each, words in definitions.items()}
-    seed, runs = document.number("seed", 0), document.number("runs", 30)
-    choice = _selection(document, measures)
+        definitions = {label: f"paths({text})" for label, text in definitions.items()}
+    targets = _targets(document, folder)
+    selection = _selection(document, measures)
+    defaults = {"steps": 0, "runs": 30, "seed": 0, "record_every": 1000}
+    counts = {key: document.whole_number(key, default) for key, default in defaults.items()}
+    records = document.whole_number("records", 0) if "records" in table else None
     try:
         return Experiment(
             name=str(table.get("name", name)),
@@ -156,147 +126,177 @@ def parse(
             cases=cases,
             learners=learners,
             measures=("weights",) if tracked else measures,
-            num_steps=document.number("steps", None),
+            num_steps=counts["steps"],
             grid=grid,
-            num_runs=runs + choice.get("runs", 0),
-            seed=seed,
-            record_every=document.number("record_every", 1000),
-            num_records=document.number("records", None),
+            num_runs=counts["runs"] + selection.runs,
+            seed=counts["seed"],
+            record_every=counts["record_every"],
+            num_records=records,
             dtype=table.get("dtype", "float32"),
             engine=table.get("engine", "auto"),
-            targets=_targets(document, folder),
-            derive=(lambda problem, dataset: paths(problem, learners(problem), dataset))
-            if tracked
-            else None,
+            targets=targets,
+            derive=(lambda p, dataset: track_agents(p, learners(p), dataset)) if tracked else None,
             definitions=definitions,
-            about={"text": text, "measures": list(measures), "runs": runs, "selection": choice},
+            selection=selection,
+            metadata={"text": text, "measures": list(measures), "runs": counts["runs"]},
         )
     except ValueError as error:
         raise ValueError(f"{origin}: {error}") from None
 
 
+class _Builder:
+    """Builds the problems of a table, each once."""
+
+    def __init__(self, build: Callable[..., Problem], fixed: Mapping[str, Toml]):
+        self.build, self.fixed = build, fixed
+        self.problems: dict[str, Problem] = {}
+
+    def __call__(self, **point: Toml) -> Problem:
+        key = repr(point)
+        if key not in self.problems:
+            self.problems[key] = self.build(**self.fixed, **point)
+        return self.problems[key]
+
+    def __reduce__(self) -> tuple[type["_Builder"], tuple[object, ...]]:
+        return _Builder, (self.build, self.fixed)  # a worker gets its problem with its unit
+
+
+def _build_one(builds: Mapping[str, Callable[[], Problem]], problem: str) -> Problem:
+    return builds[problem]()
+
+
 def _problems(
     document: _Document, folder: Path
-) -> tuple[Callable[..., Problem], dict[str, tuple[Any, ...]]]:
-    """What builds the problem of a case, and the cases.
-
-    Of a single problem the arguments that are lists are axes of their own; of several, each
-    combination is one of the problems.
-    """
-    single, several = document.table.get("problem"), document.tables("problems")
+) -> tuple[Callable[..., Problem], dict[str, tuple[Toml, ...]]]:
+    """What builds the problem of a case, and the cases: of a single problem, its lists are axes."""
+    single, several = document.table.get("problem"), document.subtable("problems")
     if (single is None) == (not several):
         raise ValueError(
             f"{document.origin}: one table [problem], or tables [problems.NAME], are required"
         )
     if single is not None:
         single = {"name": single} if isinstance(single, str) else single
-        make, fixed, listed = _problem(document, single, folder, "problem")
-        if listed:
-            return lambda **point: make(**fixed, **point), {k: tuple(v) for k, v in listed.items()}
-        return lambda problem: make(**fixed), {"problem": (single["name"],)}
-    labelled: dict[str, Callable[[], Problem]] = {}
+        build, points = _problem(document, single, folder, "problem")
+        if points[0]:
+            return build, {key: tuple(single[key]) for key in points[0]}
+        return partial(_build_one, {single["name"]: build}), {"problem": (single["name"],)}
+    builds: dict[str, Callable[[], Problem]] = {}
     for name, arguments in several.items():
         arguments = {"name": arguments} if isinstance(arguments, str) else arguments
-        make, fixed, listed = _problem(
-            document, {"name": name, **arguments}, folder, "problems", name
-        )
-        for values in itertools.product(*listed.values()):
-            point = dict(zip(listed, values, strict=True))
-            words = [name, *(f"{key}={value}" for key, value in point.items())]
-            labelled[" ".join(words)] = lambda make=make, point={**fixed, **point}: make(**point)
-    return lambda problem: labelled[problem](), {"problem": tuple(labelled)}
+        build, points = _problem(document, {"name": name, **arguments}, folder, "problems", name)
+        for point in points:
+            label = " ".join([name, *(f"{key}={value}" for key, value in point.items())])
+            builds[label] = partial(build, **point)
+    return partial(_build_one, builds), {"problem": tuple(builds)}
 
 
 def _problem(
-    document: _Document, table: Mapping[str, Any], folder: Path, *keys: str
-) -> tuple[Callable[..., Problem], dict[str, Any], dict[str, list[Any]]]:
-    """The function of a problem, its arguments, and those that are lists of values."""
+    document: _Document, table: Mapping[str, Toml], folder: Path, *keys: str
+) -> tuple[_Builder, list[dict[str, Toml]]]:
+    """What builds the problems of a table, and their arguments that are given as lists."""
     if "name" not in table:
         raise document.error("its `name` is missing: a problem's, or a .npz file's", *keys)
     name = str(table["name"])
-    path = folder / name
     try:
-        make = builder(str(path) if name.endswith(".npz") else name)
+        make = builder(str(folder / name) if name.endswith(".npz") else name)
     except ValueError as error:
         raise document.error(error, *keys, "name") from None
-    parameters = tuple(inspect.signature(make).parameters)
-    given = {key: value for key, value in table.items() if key != "name"}
-    document.known(given, parameters, *keys)
-    listed = {key: value for key, value in given.items() if isinstance(value, list)}
-    for key, values in listed.items():
+    arguments = {key: value for key, value in table.items() if key != "name"}
+    document.require_known(arguments, tuple(inspect.signature(make).parameters), *keys)
+    lists = {key: arguments[key] for key in arguments if isinstance(arguments[key], list)}
+    for key, values in lists.items():
         if not values or len(set(map(str, values))) < len(values):
             raise document.error(f"got {values}; distinct values are required", *keys, key)
-    fixed = {key: value for key, value in given.items() if key not in listed}
+    build = _Builder(make, {key: arguments[key] for key in arguments if key not in lists})
+    points = [dict(zip(lists, v, strict=True)) for v in itertools.product(*lists.values())]
     try:
-        for values in itertools.product(*listed.values()):
-            make(**fixed, **dict(zip(listed, values, strict=True)))
+        for point in points:
+            build(**point)
     except (ValueError, TypeError) as error:
-        raise document.error(str(error), *keys) from None
-    return make, fixed, listed
+        raise document.error(error, *keys) from None
+    return build, points
+
+
+def _as_list(value: Toml) -> list[Toml]:
+    """A list as it is, and any other value as a list of one."""
+    return cast(list[Toml], value) if isinstance(value, list) else [value]
 
 
 def _grid(document: _Document) -> dict[str, list[float]]:
-    found = {}
-    for axis, values in document.tables("grid").items():
+    grid: dict[str, list[float]] = {}
+    for axis, values in document.subtable("grid").items():
         try:
-            listed = expressions.numbers(values) if isinstance(values, str) else values
-            listed = listed if isinstance(listed, list) else [listed]
-            if not listed:
+            numbers = _as_list(parse_numbers(values) if isinstance(values, str) else values)
+            if not numbers:
                 raise ValueError("it is empty; at least one value is required")
-            found[axis] = [float(value) for value in listed]
+            grid[axis] = [float(number) for number in numbers]
         except (TypeError, ValueError) as error:
-            raise document.error(str(error), "grid", axis) from None
-    return found
+            raise document.error(error, "grid", axis) from None
+    return grid
+
+
+def _learners(
+    document: _Document, grid: Mapping[str, list[float]]
+) -> tuple[Callable[[Problem], dict[str, LearnerFactory]], dict[str, str]]:
+    """The learners of a problem by label, and their definitions."""
+    parsed: dict[str, Callable[[Problem], LearnerFactory]] = {}
+    definitions: dict[str, str] = {}
+    for label, expression in document.subtable("learners").items():
+        try:
+            if not isinstance(expression, str):
+                raise ValueError(f"got {expression!r}; an expression in quotes is required")
+            parsed[label] = parse_learner(expression, grid)
+            definitions[label] = canonical(expression)
+        except ValueError as error:
+            raise document.error(error, "learners", label) from None
+    return (lambda problem: {label: bind(problem) for label, bind in parsed.items()}), definitions
 
 
 def _measures(document: _Document) -> tuple[tuple[str, ...], bool]:
     """What is measured, and whether it is the paths of agents."""
-    asked = document.table.get("measures")
-    if isinstance(asked, str):
-        asked = [asked]
-    if not isinstance(asked, list) or not asked:
-        raise ValueError(
-            f"{document.origin}: 'measures' is missing; known: {', '.join((*MEASURES, *TRACKED))}"
-        )
-    for name in asked:
-        if name not in (*MEASURES, *TRACKED):
-            raise document.error(unknown("measure", str(name), (*MEASURES, *TRACKED)), "measures")
-    kinds = {name in TRACKED for name in asked}
+    measures = _as_list(document.table.get("measures", []))
+    known = (*MEASURES, *TRACKED)
+    if not measures:
+        raise ValueError(f"{document.origin}: 'measures' is missing; known: {', '.join(known)}")
+    for name in measures:
+        if name not in known:
+            raise document.error(unknown("measure", str(name), known), "measures")
+    kinds = {name in TRACKED for name in measures}
     if len(kinds) > 1:
+        agents = ", ".join(TRACKED)
         raise document.error(
-            f"got {asked}; {', '.join(TRACKED)} are of agents, the others of learners", "measures"
+            f"got {measures}; {agents} are of agents, the others of learners", "measures"
         )
-    return tuple(asked), kinds.pop()
+    return tuple(measures), kinds.pop()
 
 
-def _selection(document: _Document, measures: tuple[str, ...]) -> dict[str, Any]:
+def _selection(document: _Document, measures: tuple[str, ...]) -> Selection:
     """By what hyper-parameters are chosen, and on how many runs of their own."""
-    table = document.tables("selection")
-    document.known(table, SELECTION, "selection")
-    choice = {"measure": measures[0], "by": "area", "runs": 0, **table}
+    table = document.subtable("selection")
+    document.require_known(table, ("measure", "by", "runs"), "selection")
+    choice: dict[str, Toml] = {"measure": measures[0], "by": "area", "runs": 0, **table}
     for key, known in (("measure", measures), ("by", RULES)):
         if choice[key] not in known:
             raise document.error(unknown(key, str(choice[key]), known), "selection", key)
-    if type(choice["runs"]) is not int or choice["runs"] < 0:
-        raise document.error(
-            f"got {choice['runs']!r}; a whole number >= 0 is required", "selection", "runs"
-        )
-    return choice
+    runs = choice["runs"]
+    if type(runs) is not int or runs < 0:
+        raise document.error(f"got {runs!r}; a whole number >= 0 is required", "selection", "runs")
+    return Selection(**choice)
 
 
 def _targets(document: _Document, folder: Path) -> dict[str, Target] | None:
-    asked = document.table.get("target")
-    if asked is None or asked == "own":
+    labels = document.table.get("target")
+    if labels is None or labels == "own":
         return None
-    found: dict[str, Target] = {}
-    for label in asked if isinstance(asked, list) else [asked]:
+    targets: dict[str, Target] = {}
+    for label in _as_list(labels):
         path = folder / str(label)
         if label in TARGETS:
-            found[label] = TARGETS[label]
+            targets[label] = TARGETS[label]
         elif path.suffix == ".npy" and path.exists():
             policy = np.load(path, allow_pickle=False)
-            found[label] = lambda problem, policy=policy: policy
+            targets[label] = lambda problem, policy=policy: policy
         else:
-            known_names = (*TARGETS, "a .npy file that exists")
-            raise document.error(unknown("target", str(label), known_names), "target")
-    return found
+            known = (*TARGETS, "a .npy file that exists")
+            raise document.error(unknown("target", str(label), known), "target")
+    return targets

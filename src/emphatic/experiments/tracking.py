@@ -1,62 +1,51 @@
 """What the recorded weights of agents mean, for every point of a grid."""
 
-from collections.abc import Mapping
 from itertools import product
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._types import Agent, Learner
 from ..mdp import Problem
+from ..oracle.mean_field import track
 from ..schedules import as_ridge
-from .exact import track
+from ..types import Agent, Learner
+from .experiment import Learners
 
 if TYPE_CHECKING:
     import xarray
 
 TRACKED = ("objective", "gradient_norm", "bias_norm", "emphasis_tracking", "critic_tracking")
+"""The exact quantities along the path of an agent."""
 
 
-def paths(
-    problem: Problem, makes: Mapping[str, Any], dataset: "xarray.Dataset"
-) -> "xarray.Dataset":
-    """The dataset of an engine with exact quantities in place of the weights of its agents.
+def track_agents(problem: Problem, agents: Learners, dataset: "xarray.Dataset") -> "xarray.Dataset":
+    """Puts exact quantities in the place of the weights that an engine recorded of agents.
 
     The quantities are those of [track], at the ridge of the agent's critic; what an agent has no
     weights for is NaN. `theta` has the last parameters.
-
-    **Arguments:**
-
-    - `problem`: The problem.
-    - `makes`: The agents, or functions that make them from values of the grid.
-    - `dataset`: What was recorded of them, with `weights` among the measures.
     """
-    for learner in dataset["learner"].values.tolist():
-        weight, weights = f"{learner}_weight", dataset[f"{learner}_weights"]
+    for name in dataset["learner"].values.tolist():
+        weight, weights = f"{name}_weight", dataset[f"{name}_weights"]
         grid = [str(axis) for axis in weights.dims if axis not in ("run", "time", weight)]
         weights = weights.transpose(*grid, "run", "time", weight)
-        names = np.array([str(name).split("[")[0] for name in dataset[weight].values])
-        axes, shape = ("learner", *grid, "run", "time"), weights.shape[:-1]
-        found = {name: np.full(shape, np.nan) for name in TRACKED}
-        parts = {name: weights.values[..., names == name] for name in set(names.tolist())}
-        for place in product(*(range(dataset.sizes[axis]) for axis in grid)):
-            point = {axis: float(dataset[axis][n]) for axis, n in zip(grid, place, strict=True)}
-            agent = (
-                makes[learner] if isinstance(makes[learner], Learner) else makes[learner](**point)
-            )
+        owners = np.array([str(label).split("[")[0] for label in dataset[weight].values])
+        states = {owner: weights.values[..., owners == owner] for owner in set(owners.tolist())}
+        results = {quantity: np.full(weights.shape[:-1], np.nan) for quantity in TRACKED}
+        for index in product(*(range(dataset.sizes[axis]) for axis in grid)):
+            point = {axis: float(dataset[axis][n]) for axis, n in zip(grid, index, strict=True)}
+            factory = agents[name]
+            agent: object = factory if isinstance(factory, Learner) else factory(**point)
             if not isinstance(agent, Agent):
-                raise ValueError(
-                    f"measures: {learner!r} is no agent, and its path has no objective"
-                )
-            here = {name: values[place] for name, values in parts.items()}
+                raise ValueError(f"measures: {name!r} is no agent, and its path has no objective")
+            state = {owner: values[index] for owner, values in states.items()}
             ridge = as_ridge(getattr(agent.critic, "ridge", None) or 0.0)(0.0)
-            critics = here.get("emphasis.w"), here.get("critic.u")
-            tracked = track(problem, agent.policy, here["theta"], float(ridge), *critics)
-            for name, values in tracked.items():
-                found[name][place] = values
-        dataset = dataset.drop_vars([weight, f"{learner}_weights"])
-        for name, values in found.items():
-            dataset[name] = axes, values[None]
-        last = parts["theta"][..., -1, :][None]
-        dataset["theta"] = (*axes[:-1], "parameter"), last
+            critics = state.get("emphasis.w"), state.get("critic.u")
+            tracked = track(problem, agent.policy, state["theta"], float(ridge), *critics)
+            for quantity, values in tracked.items():
+                results[quantity][index] = values
+        axes = ("learner", *grid, "run", "time")
+        dataset = dataset.drop_vars([weight, f"{name}_weights"])
+        for quantity, values in results.items():
+            dataset[quantity] = axes, values[None]
+        dataset["theta"] = (*axes[:-1], "parameter"), states["theta"][..., -1, :][None]
     return dataset

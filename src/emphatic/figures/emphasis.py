@@ -1,73 +1,48 @@
-"""Figure 2: how well GEM and the followon trace know the emphasis, on Baird's counterexample."""
+"""Figure 2: how well GEM and the followon trace estimate the emphasis on Baird's counterexample."""
 
-import dataclasses
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from typing import Any, TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import TYPE_CHECKING
 
-import jax
 import numpy as np
+from jaxtyping import Float, Integer
 
-from .. import expressions, oracle, statistics
-from .._types import Learner, Transition
-from ..experiment import Experiment
-from ..learners import gem, GEMState
-from ..predict import Affine, Thresholds
-from ..predict.affine import family
-from ..predict.curve import root_mean_squares, weights
-from ..predict.stability import EXAMPLE, stable_up_to
+from .. import oracle, statistics
+from ..learners import gem
+from ..predict.affine import affine_maps, AffineMap
+from ..predict.curve import error_form, root_mean_squares
+from ..predict.stability import bisect_thresholds, EXAMPLE, Thresholds
 from ..problems.baird import baird, Features
-from .part import shipped
-from .summary import chosen, claim, rows, SCALE, select
-from .summary import table as table
+from . import style
+from .authors import authors_gem, with_authors_gem
+from .figure import Datasets, Figure, parts_from, problems_from, read_shipped, Runs, Summary
+from .summary import assess, compare, error_rows, FEATURES, SCALE, select, select_best, table
 
 if TYPE_CHECKING:
     import xarray
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Drawing
 
 NAME, MEASURE = "emphasis", "emphasis_error"
-TITLE = "the chosen step sizes, without a ridge"
-FEATURES: tuple[Features, ...] = ("original", "one-hot", "zero-hot", "aliased")
 RIDGES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3)
 NUM_STEPS = {0.1: 1_000_000, 0.3: 2_000_000}  # by pi(solid)
 NUM_POINTS = 200  # of an exact curve
-
-
-def gem_of_the_code(step_size: Any, ridge: Any) -> Learner[GEMState, Transition]:
-    """GEM as in the authors' code: a normal kappa_0, and an error measured after the update."""
-    learner = gem(step_size, ridge)
-
-    def init(key: Any, y: Transition) -> GEMState:
-        other = learner.init(jax.random.fold_in(key, 1), y)
-        return dataclasses.replace(learner.init(key, y), kappa=other.w)
-
-    def predict(state: GEMState, y: Transition) -> Any:
-        return learner.predict(learner.step(state, y), y)
-
-    return Learner(init, learner.step, predict)
-
-
-def of_the_code(experiment: Experiment) -> Experiment:
-    """The experiment with GEM as in the authors' code, which has no ridge."""
-    if "ridge" not in experiment.grid:
-        return experiment
-    (name, words), *_ = experiment.definitions.items()
-    words = words.replace("gem(", "gem_of_the_code(")
-    make = expressions.learner(words, experiment.grid, {"gem_of_the_code": gem_of_the_code})
-    return dataclasses.replace(
-        experiment,
-        learners=lambda problem: {name: make(problem)},
-        definitions={name: words},
-        grid={**experiment.grid, "ridge": (0.0,)},
-    )
-
-
 EXPERIMENTS = tuple(
-    shipped(f"{name}-{solid}") for solid in NUM_STEPS for name in ("gem", "references")
+    read_shipped(f"{name}-{solid}") for solid in NUM_STEPS for name in ("gem", "references")
 )
-AUTHORS = tuple(map(of_the_code, EXPERIMENTS))
+AUTHORS = tuple(map(with_authors_gem, EXPERIMENTS))
+Colors = Mapping[Features, str]
+CLAIMS = {
+    "lower": "GEM has a lower approximation error than the followon trace under all four sets "
+    "of features (final window)",
+    "steadier": "GEM enjoys lower variance than the followon trace (standard deviation of a run's "
+    "windows over its second half)",
+    "bounded": "With the original features C is singular, and yet GEM does not diverge (at the "
+    "chosen step size)",
+    "beyond": "Beyond the paper: GEM has a lower error than the constant guess 1 / (1 - gamma), "
+    "which needs no data",
+}
 
 
 def exact_error(features: Features, solid: float, ridge: float) -> float:
@@ -78,127 +53,94 @@ def exact_error(features: Features, solid: float, ridge: float) -> float:
 
 
 @cache
-def _maps(features: Features, solid: float, authors: bool) -> Callable[[float], Affine]:
+def _maps(features: Features, solid: float, authors: bool) -> Callable[[float], AffineMap]:
     """GEM of a step size, without a ridge, as an affine map."""
-    learner = gem_of_the_code if authors else gem
-    return family(baird(features, solid), lambda size: learner(size, 0.0), (EXAMPLE,))
+    learner = authors_gem if authors else gem
+    return affine_maps(baird(features, solid), lambda size: learner(size, 0.0), EXAMPLE)
 
 
 @cache
 def thresholds(features: Features, solid: float) -> Thresholds:
     """The exact step sizes up to which GEM is stable."""
-    return stable_up_to(_maps(features, solid, False))
+    return bisect_thresholds(_maps(features, solid, False))
 
 
 def exact_curve(
-    features: Features, solid: float, step_size: float, times: np.ndarray, authors: bool = False
-) -> np.ndarray:
+    features: Features,
+    solid: float,
+    step_size: float,
+    times: Integer[np.ndarray, " t"],
+    authors: bool = False,
+) -> Float[np.ndarray, " t"]:
     """The exact root-mean-square error of GEM at times."""
-    seen = _maps(features, solid, authors)(step_size).seen()
-    square = weights(baird(features, solid), None, seen, "emphasis")
-    return root_mean_squares(seen, square, times)
+    affine = _maps(features, solid, authors)(step_size).observable()
+    form = error_form(baird(features, solid), None, affine, "emphasis")
+    return root_mean_squares(affine, form, times)
 
 
-def trace_deviation(solid: float) -> float:
+def followon_deviation(solid: float) -> float:
     r"""The exact standard deviation of the trace, $(\sum_sd_\mu(s)\mathrm{var}(M|s))^{1/2}$."""
     problem = baird(solid=solid)
     return float(np.sqrt(problem.stationary @ oracle.followon_variance(problem)))
 
 
-def _pairs(datasets: Sequence["xarray.Dataset"]):
-    """Each case with GEM at its chosen step size without a ridge, and the trace."""
-    for features, solid in itertools.product(FEATURES, NUM_STEPS):
-        learned = select(datasets, "gem", features=features, solid=solid, ridge=0.0)
-        best = chosen(learned, MEASURE, statistics.final)
-        trace = select(datasets, "followon", features=features, solid=solid)
-        yield {"features": features, "solid": solid}, best, trace
+def _best_gem(datasets: Datasets, features: Features, solid: float) -> "xarray.Dataset":
+    """GEM at its chosen step size, without a ridge."""
+    results = select(datasets, "gem", features=features, solid=solid, ridge=0.0)
+    return select_best(results, MEASURE, statistics.final)
 
 
-def _wobble(part: "xarray.Dataset") -> np.ndarray:
+def _late_deviation(results: "xarray.Dataset") -> Runs:
     """The standard deviation of each run's curve over the last half of its windows."""
-    curve = part[MEASURE].transpose("run", "time").values.astype(np.float64)
-    late = curve[:, curve.shape[1] // 2 :]
+    curves = results[MEASURE].transpose("run", "time").values.astype(np.float64)
+    late = curves[:, curves.shape[1] // 2 :]
     with np.errstate(invalid="ignore"):  # infinity minus infinity
         return np.nan_to_num(late.std(axis=1), nan=np.inf)
 
 
-def summarise(datasets: Sequence["xarray.Dataset"]) -> dict[str, Any]:
-    """The rows of the figure, the paper's statements about it, and the exact levels."""
-    lower, steadier, bounded, beyond = [], [], [], []
-    for case, best, trace in _pairs(datasets):
-        errors = [statistics.final(part, MEASURE).values for part in (best, trace)]
-        medians = {"gem": float(np.median(errors[0])), "followon": float(np.median(errors[1]))}
-        lower.append({**case, "medians": medians, **statistics.sign_test(*errors)})
-        wobbles = [_wobble(part) for part in (best, trace)]
-        medians = {"gem": float(np.median(wobbles[0])), "followon": float(np.median(wobbles[1]))}
-        steadier.append({**case, "medians": medians, **statistics.sign_test(*wobbles)})
-        guess = select(datasets, "constant", **case)
-        guessed = statistics.final(guess, MEASURE).values
-        beyond.append(
-            {
-                **case,
-                "medians": {
-                    "gem": float(np.median(errors[0])),
-                    "constant": float(np.median(guessed)),
-                },
-                **statistics.sign_test(errors[0], guessed),
-            }
-        )
-        if case["features"] == "original":
+def summarise(datasets: Datasets) -> Summary:
+    """The rows of the figure, the paper's claims about it, and the exact levels."""
+    cases: dict[str, list[Summary]] = {name: [] for name in CLAIMS}
+    points = list(itertools.product(FEATURES, NUM_STEPS))
+    for features, solid in points:
+        case = {"features": features, "solid": solid}
+        best = _best_gem(datasets, features, solid)
+        trace, guess = (select(datasets, name, **case) for name in ("followon", "constant"))
+        errors = [statistics.final(results, MEASURE).values for results in (best, trace, guess)]
+        deviations = _late_deviation(best), _late_deviation(trace)
+        cases["lower"].append(case | compare(errors[0], errors[1], ("gem", "followon")))
+        cases["steadier"].append(case | compare(*deviations, ("gem", "followon")))
+        cases["beyond"].append(case | compare(errors[0], errors[2], ("gem", "constant")))
+        if features == "original":
             bad = statistics.diverged(best).values.astype(float)
-            test = statistics.sign_test(bad, 1.0 - bad)
-            bounded.append({**case, "diverged_runs": int(bad.sum()), "also": not bad.any(), **test})
+            diverged = {"diverged_runs": int(bad.sum()), "also": not bad.any()}
+            cases["bounded"].append(case | diverged | statistics.sign_test(bad, 1.0 - bad))
     return {
-        "rows": rows(NAME, datasets, MEASURE, statistics.final),
-        "claims": [
-            claim(
-                "GEM has a lower approximation error than the followon trace under all four sets "
-                "of features (final window)",
-                lower,
-            ),
-            claim(
-                "GEM enjoys lower variance than the followon trace (standard deviation of a run's "
-                "windows over its second half)",
-                steadier,
-            ),
-            claim(
-                "With the original features C is singular, and yet GEM does not diverge (at the "
-                "chosen step size)",
-                bounded,
-            ),
-            claim(
-                "Beyond the paper: GEM has a lower error than the constant guess 1 / (1 - gamma), "
-                "which needs no data",
-                beyond,
-            ),
-        ],
+        "rows": error_rows(NAME, datasets, MEASURE, statistics.final),
+        "claims": assess(CLAIMS, cases),
         "exact": [
             {
                 "features": features,
                 "solid": solid,
                 "ridge": ridge,
                 "fixed_point_error": exact_error(features, solid, ridge),
-                "followon_standard_deviation": trace_deviation(solid),
+                "followon_standard_deviation": followon_deviation(solid),
             }
-            for features in FEATURES
-            for solid in NUM_STEPS
+            for features, solid in points
             for ridge in RIDGES
         ],
         "thresholds": [
             {"features": features, "solid": solid, **vars(thresholds(features, solid))}
-            for features in FEATURES
-            for solid in NUM_STEPS
+            for features, solid in points
         ],
     }
 
 
-def plot(datasets: Sequence["xarray.Dataset"], authors: bool = False) -> "Figure":
-    """Curves as in the paper under exact ones; below, every step size, and what a ridge costs."""
-    from . import style
-
+def draw(datasets: Datasets, authors: bool = False) -> "Drawing":
+    """Curves as in the paper with exact ones; below, every step size, and the cost of a ridge."""
     colors = dict(zip(FEATURES, (style.BLUE, style.GREEN, style.PURPLE, style.ORANGE), strict=True))
     with style.context():
-        figure, axes = style.panels(3, 2, figsize=(8.4, 9.6), height_ratios=(1.4, 1, 1))
+        drawing, axes = style.panels(3, 2, figsize=(8.4, 9.6), height_ratios=(1.4, 1, 1))
         for column, solid in enumerate(NUM_STEPS):
             _curves(axes[0, column], datasets, solid, colors, authors)
             _step_sizes(axes[1, column], datasets, solid, colors)
@@ -209,39 +151,30 @@ def plot(datasets: Sequence["xarray.Dataset"], authors: bool = False) -> "Figure
         axes[1, 0].set_ylabel("final error (x: runs that diverged)")
         axes[2, 0].set_ylabel("final error (dashed: at the fixed point)")
         lines = [axes[row, 0].get_legend_handles_labels() for row in range(3)]
-        handles, labels = (list(itertools.chain(*each)) for each in zip(*lines, strict=True))
-        figure.legend(handles, labels, loc="outside upper center", ncols=4)
-    return figure
+        handles, labels = (list(itertools.chain(*lists)) for lists in zip(*lines, strict=True))
+        drawing.legend(handles, labels, loc="outside upper center", ncols=4)
+    return drawing
 
 
-def _curves(
-    axes: "Axes",
-    datasets: Sequence["xarray.Dataset"],
-    solid: float,
-    colors: Mapping[Any, str],
-    authors: bool,
-) -> None:
-    from . import style
-
+def _curves(axes: "Axes", datasets: Datasets, solid: float, colors: Colors, authors: bool) -> None:
     trace = select(datasets, "followon", features=FEATURES[0], solid=solid)
     time, curves = trace["time"].values, trace[MEASURE].transpose("run", "time").values
-    style.band(axes, time, curves, style.VERMILION, lw=0.5, label="followon trace")
-    sizes, shown = [], np.unique(np.linspace(0, time[-1], NUM_POINTS).astype(int))
+    style.draw_band(axes, time, curves, style.VERMILION, lw=0.5, label="followon trace")
+    sizes, times = [], np.unique(np.linspace(0, time[-1], NUM_POINTS).astype(int))
     for features, color in colors.items():
-        learned = select(datasets, "gem", features=features, solid=solid, ridge=0.0)
-        best = chosen(learned, MEASURE, statistics.final)
+        best = _best_gem(datasets, features, solid)
         curves = best[MEASURE].transpose("run", "time").values
-        style.band(axes, time, curves, color, label=f"GEM, {features}")
+        style.draw_band(axes, time, curves, color, label=f"GEM, {features}")
         sizes.append(f"$2^{{{round(float(np.log2(best['step_size'] / SCALE)))}}}$")
         axes.axhline(exact_error(features, solid, 0.0), color=color, ls="--", lw=1)
-        exact = exact_curve(features, solid, float(best["step_size"]), shown, authors)
-        exact = np.where(exact < 1e6, exact, np.nan)  # what would be off the panel by far
-        axes.plot(shown, exact, "-.", color=style.dark(color), lw=1.1)
+        exact = exact_curve(features, solid, float(best["step_size"]), times, authors)
+        exact = np.where(exact < 1e6, exact, np.nan)  # far off the panel
+        axes.plot(times, exact, "-.", color=style.darken(color), lw=1.1)
     axes.plot([], [], "-.", color=style.BLACK, lw=1.1, label="exact root mean square")
     guess = select(datasets, "constant", features=FEATURES[0], solid=solid)
     level = float(guess[MEASURE].mean())
     axes.axhline(level, color=style.BLACK, ls=":", lw=1.3, label="constant 1/(1 - gamma)")
-    deviation = f"{trace_deviation(solid):.0f}".replace("inf", r"$\infty$")
+    deviation = f"{followon_deviation(solid):.0f}".replace("inf", r"$\infty$")
     axes.set_title(
         rf"$\pi(\mathrm{{solid}}) = {solid}$, step sizes $0.1\times$ ({', '.join(sizes)})"
         f"\nexact standard deviation of the trace: {deviation}"
@@ -250,41 +183,48 @@ def _curves(
     axes.set_xlim(0, time[-1])
 
 
-def _step_sizes(
-    axes: "Axes", datasets: Sequence["xarray.Dataset"], solid: float, colors: Mapping[Any, str]
-) -> None:
-    from . import style
-
+def _step_sizes(axes: "Axes", datasets: Datasets, solid: float, colors: Colors) -> None:
     for row, (features, color) in enumerate(colors.items()):
-        part = select(datasets, "gem", features=features, solid=solid, ridge=0.0)
-        errors = statistics.final(part, MEASURE).transpose("step_size", "run").values
-        places = style.powers(axes, part["step_size"].values)
-        rate = statistics.diverged(part).mean("run").values
-        style.rates(axes, places, rate, row, color)
-        kept = np.isfinite(errors).all(axis=1)
-        mean, std = errors[kept].mean(axis=1), statistics.spread(errors[kept])
-        axes.errorbar(places[kept], mean, std, fmt="o-", color=color, ms=3, lw=1.3, elinewidth=0.6)
+        results = select(datasets, "gem", features=features, solid=solid, ridge=0.0)
+        errors = statistics.final(results, MEASURE).transpose("step_size", "run").values
+        powers = style.show_powers(axes, results["step_size"].values)
+        rates = statistics.diverged(results).mean("run").values
+        style.show_divergence(axes, powers, rates, row, color)
+        finite = np.isfinite(errors).all(axis=1)
+        mean, std = errors[finite].mean(axis=1), statistics.spread(errors[finite])
+        bars = {"ms": 3, "lw": 1.3, "elinewidth": 0.6}
+        axes.errorbar(powers[finite], mean, std, fmt="o-", color=color, **bars)
         edge = np.log2(thresholds(features, solid).mean_square / SCALE)
-        if places.min() - 0.7 < edge < places.max() + 0.7:
+        if powers.min() - 0.7 < edge < powers.max() + 0.7:
             axes.axvline(edge, color=color, ls="-.", lw=1)
     axes.plot([], [], "-.", color=style.GREY, lw=1, label="exact threshold in mean square")
 
 
-def _ridges(
-    axes: "Axes", datasets: Sequence["xarray.Dataset"], solid: float, colors: Mapping[Any, str]
-) -> None:
-    from . import style
-
+def _ridges(axes: "Axes", datasets: Datasets, solid: float, colors: Colors) -> None:
     trace = select(datasets, "followon", features=FEATURES[0], solid=solid)
     axes.axhline(float(statistics.final(trace, MEASURE).mean()), color=style.VERMILION, lw=1.3)
     for features, color in colors.items():
-        part = select(datasets, "gem", features=features, solid=solid)
-        ridges = part["ridge"].values
-        found = [chosen(part.sel(ridge=ridge), MEASURE, statistics.final) for ridge in ridges]
-        means = [float(statistics.final(each, MEASURE).mean()) for each in found]
+        results = select(datasets, "gem", features=features, solid=solid)
+        ridges = results["ridge"].values
+        best = [select_best(results.sel(ridge=r), MEASURE, statistics.final) for r in ridges]
+        means = [float(statistics.final(each, MEASURE).mean()) for each in best]
         levels = [exact_error(features, solid, ridge) for ridge in ridges]
         axes.plot(range(len(ridges)), means, "o-", color=color, ms=3, lw=1.3)
         axes.plot(range(len(ridges)), levels, "--", color=color, lw=1)
         axes.set_xticks(range(len(ridges)), [f"{ridge:g}" for ridge in ridges])
     axes.plot([], [], "--", color=style.GREY, label="exact error at the fixed point")
     axes.set_xlabel(r"ridge $\eta$, each at its best step size")
+
+
+FIGURE = Figure(
+    name=NAME,
+    title="Figure 2: how well GEM and the followon trace estimate the emphasis, on Baird's "
+    "counterexample",
+    caption="the chosen step sizes, without a ridge",
+    parts=parts_from(NAME, EXPERIMENTS, AUTHORS),
+    summarise=summarise,
+    table=table,
+    draw=draw,
+    problems=partial(problems_from, EXPERIMENTS),
+)
+"""How well GEM and the followon trace estimate the emphasis."""

@@ -1,29 +1,117 @@
-"""What a figure is made from: parts, each of which ends in a dataset."""
+"""The record of a figure: the parts it is computed from, its summary in numbers, its drawing."""
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
-from ..engine.tasks import Progress
-from ..experiment import Experiment
-from ..experiment_file import read
+import numpy as np
+from jaxtyping import Float
+
+from ..certify.certificate import Certificate
+from ..engine import Engine
+from ..engine.tasks import OnProgress
+from ..experiments import completion, store
+from ..experiments.experiment import Experiment
+from ..experiments.toml import read
+from ..mdp import Problem
 
 if TYPE_CHECKING:
     import xarray
+    from matplotlib.figure import Figure as Drawing
 
 CHECKPOINTS = "checkpoints"  # the folder that is there until all parts are finished
+
+Summary = dict[str, Any]
+"""What `summary.json` holds, or a part of it: rows, claims and their evidence."""
+
+Datasets = Sequence["xarray.Dataset"]
+"""The results of a figure's parts, in the order of the parts."""
+
+Runs = Float[np.ndarray, " run"]
+"""A number of each run."""
+
+Curves = Float[np.ndarray, "run time"]
+"""A curve of each run."""
+
+Table = tuple[list[str], list[list[str]]]
+"""Columns, and lines of text."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """What a part is called, how many updates it takes, and what makes it in a figure's folder."""
+    """A part of a figure: one dataset, and how to compute or load it in the figure's folder."""
 
     name: str
     num_updates: int
-    make: Callable[[Path, Progress], "xarray.Dataset"]
+    run: Callable[[Path, OnProgress], "xarray.Dataset"]
 
 
-def shipped(name: str) -> Experiment:
-    """An experiment of the package: a TOML file, as anyone may write one."""
+@dataclass(frozen=True)
+class Figure:
+    """A figure, as data and pure functions from results to numbers and to a drawing.
+
+    **Arguments:**
+
+    - `name`, `title`, `caption`: Its name as a command, what it shows, and its table's caption.
+    - `parts`: Returns its parts, given the number of runs, the seed, the steps of a run or None,
+      whether to follow the authors' code, and options that only some figures have.
+    - `summarise`, `table`: From datasets to a summary, and from its rows to columns and lines.
+    - `draw`: Draws the datasets; with True, as in the authors' code.
+    - `problems`: Returns the problems by label, with certificates where the figure has its own.
+    - `remark`: What a reader of the exact quantities of these problems should know.
+    """
+
+    name: str
+    title: str
+    caption: str
+    parts: Callable[..., list[Part]]
+    summarise: Callable[[Datasets], Summary]
+    table: Callable[[Sequence[Summary]], Table]
+    draw: Callable[[Datasets, bool], "Drawing"]
+    problems: Callable[[], Mapping[str, tuple[Problem, Certificate | None]]] = dict
+    remark: str = ""
+
+
+def read_shipped(name: str) -> Experiment:
+    """Reads an experiment of the package: a TOML file, as anyone may write one."""
     return read(Path(__file__).parent / "experiments" / f"{name}.toml")
+
+
+def parts_from(
+    figure: str, experiments: Sequence[Experiment], authors_experiments: Sequence[Experiment] = ()
+) -> Callable[..., list[Part]]:
+    """Returns the `parts` of a figure that consists of experiments."""
+
+    def parts(
+        runs: int, seed: int, steps: int | None, authors: bool, engine: Engine = "auto"
+    ) -> list[Part]:
+        if authors and not authors_experiments:
+            raise ValueError(f"authors: no public code of the authors does what {figure} shows")
+        given = {"num_runs": runs, "seed": seed, "engine": engine}
+        given |= {} if steps is None else {"num_steps": steps}
+        variant = "authors" if authors else "paper"
+        chosen = authors_experiments if authors else experiments
+        return [_part(dataclasses.replace(each, **given), variant) for each in chosen]
+
+    return parts
+
+
+def _part(experiment: Experiment, variant: str) -> Part:
+    def run(folder: Path, on_progress: OnProgress) -> "xarray.Dataset":
+        data = folder / "data" / experiment.name
+        finished = completion.complete(experiment, data, on_progress=on_progress)
+        return store.load_dataset(finished).assign_attrs(variant=variant)
+
+    return Part(experiment.name, experiment.num_updates(), run)
+
+
+def problems_from(experiments: Sequence[Experiment]) -> dict[str, tuple[Problem, None]]:
+    """Returns the problems of experiments by label, each once, without certificates."""
+    problems: dict[str, tuple[Problem, None]] = {}
+    for experiment in experiments:
+        for point in experiment.points():
+            label = ", ".join(f"{name} {value}" for name, value in point.items())
+            problems.setdefault(label or experiment.name, (experiment.build(**point), None))
+    return problems

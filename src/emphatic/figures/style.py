@@ -1,15 +1,17 @@
-"""How figures look: colours that all can tell apart, and few lines that carry no data."""
+"""The style of figures: colours that everyone can tell apart, and little ink without data."""
 
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
-import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.colors import to_hex, to_rgb
-from matplotlib.figure import Figure
+from jaxtyping import Float, Integer, Shaped
 
+from .figure import Curves
 from .summary import SCALE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
 
 # Okabe and Ito (2008)
 BLUE, ORANGE, GREEN, VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
@@ -27,24 +29,34 @@ SETTINGS: Any = {
 
 
 def context() -> AbstractContextManager[None]:
-    """The settings in which a figure is drawn."""
+    """The settings of Matplotlib in which a figure is drawn."""
+    import matplotlib
+
     return matplotlib.rc_context(SETTINGS)
 
 
-def panels(rows: int, columns: int, **options: Any) -> tuple[Figure, np.ndarray]:
-    """A figure that no window shows, and its (rows, columns) axes."""
-    figure = Figure(figsize=options.pop("figsize"), layout="constrained")
-    return figure, figure.subplots(rows, columns, squeeze=False, **options)
+def panels(
+    rows: int, columns: int, figsize: tuple[float, float], **options: Any
+) -> tuple["Drawing", np.ndarray]:
+    """Returns a drawing that no window shows, and its (rows, columns) axes."""
+    from matplotlib.figure import Figure as Drawing
+
+    drawing = Drawing(figsize=figsize, layout="constrained")
+    return drawing, drawing.subplots(rows, columns, squeeze=False, **options)
 
 
-def dark(color: str) -> str:
-    """The colour of what is exact, over what is simulated in this colour."""
+def darken(color: str) -> str:
+    """Returns the colour of an exact curve over simulated ones in this colour."""
+    from matplotlib.colors import to_hex, to_rgb
+
     red, green, blue = to_rgb(color)
     return to_hex((0.55 * red, 0.55 * green, 0.55 * blue))
 
 
-def band(axes: Axes, time: np.ndarray, curves: np.ndarray, color: str, **line: Any) -> None:
-    """The mean over runs with one standard deviation, from an array of axes (run, time)."""
+def draw_band(
+    axes: "Axes", time: Shaped[np.ndarray, " time"], curves: Curves, color: str, **line: Any
+) -> None:
+    """Draws the mean over runs with a band of one standard deviation."""
     finite = np.isfinite(curves).all(axis=0)
     curves = np.where(finite, curves, np.nan).astype(np.float64)
     mean = curves.mean(axis=0)
@@ -53,25 +65,20 @@ def band(axes: Axes, time: np.ndarray, curves: np.ndarray, color: str, **line: A
     axes.plot(time, mean, color=color, **{"lw": 1.3, **line})
 
 
-def powers(axes: Axes, sizes: np.ndarray) -> np.ndarray:
-    """The places of step sizes 0.1 x 2^p on an axis that shows p."""
-    places = np.rint(np.log2(sizes / SCALE)).astype(int)
-    axes.set_xticks(sorted(places)[:: 1 if len(places) < 10 else 3])
-    axes.set_xlim(places.min() - 0.7, places.max() + 0.7)
+def show_powers(axes: "Axes", sizes: Float[np.ndarray, " n"]) -> Integer[np.ndarray, " n"]:
+    """Sets up an axis over p for step sizes 0.1 x 2^p, and returns the powers p."""
+    powers = np.rint(np.log2(sizes / SCALE)).astype(int)
+    axes.set_xticks(sorted(powers)[:: 1 if len(powers) < 10 else 3])
+    axes.set_xlim(powers.min() - 0.7, powers.max() + 0.7)
     axes.set_xlabel(r"$p$ of the step size $0.1\times 2^p$")
-    return places
+    return powers
 
 
-def rates(axes: Axes, places: np.ndarray, rate: np.ndarray, row: int, color: str) -> None:
-    """Crosses above a panel, as dark as the share of runs that diverged."""
-    for place, share in zip(places[rate > 0], rate[rate > 0], strict=True):
-        axes.plot(
-            place,
-            1.03 + 0.05 * row,
-            "x",
-            color=color,
-            alpha=0.25 + 0.75 * float(share),
-            ms=4,
-            clip_on=False,
-            transform=axes.get_xaxis_transform(),
-        )
+def show_divergence(
+    axes: "Axes", x: Integer[np.ndarray, " n"], rates: Float[np.ndarray, " n"], row: int, color: str
+) -> None:
+    """Draws crosses above a panel, as dark as the share of runs that diverged."""
+    above = {"transform": axes.get_xaxis_transform(), "clip_on": False}
+    for position, rate in zip(x[rates > 0], rates[rates > 0], strict=True):
+        alpha = 0.25 + 0.75 * float(rate)
+        axes.plot(position, 1.03 + 0.05 * row, "x", color=color, alpha=alpha, ms=4, **above)

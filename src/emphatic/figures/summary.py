@@ -1,43 +1,44 @@
-"""What a figure says in numbers: rows of errors, and the paper's statements with their evidence."""
+"""The summary of a figure: rows of errors, and the paper's claims with their evidence."""
 
 import itertools
-from collections.abc import Sequence
-from typing import Any, TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .. import statistics
+from ..problems.baird import Features
 from ..statistics import Rule
+from .figure import Datasets, Runs, Summary, Table
 
 if TYPE_CHECKING:
     import xarray
 
 SCALE = 0.1  # step sizes are 0.1 x 2^p
-LEVEL = 0.05  # a statement holds when chance would show it less often than this
+LEVEL = 0.05  # the largest p-value with which a claim holds
+FEATURES: tuple[Features, ...] = ("original", "one-hot", "zero-hot", "aliased")
 
 
-def select(datasets: Sequence["xarray.Dataset"], algorithm: str, **where: Any) -> "xarray.Dataset":
-    """The part of the results that belongs to an algorithm, and to values of the axes."""
+def select(datasets: Datasets, algorithm: str, **coordinates: str | float) -> "xarray.Dataset":
+    """Selects the results of an algorithm at coordinates, from the dataset that has them."""
     for dataset in datasets:
         present = algorithm in dataset["learner"].values
-        if present and all(value in dataset[axis].values for axis, value in where.items()):
-            return dataset.sel(learner=algorithm, **where)
-    raise KeyError(f"no results of {algorithm} with {where}")
+        if present and all(value in dataset[axis].values for axis, value in coordinates.items()):
+            return dataset.sel({"learner": algorithm, **coordinates})
+    raise KeyError(f"no results of {algorithm} with {coordinates}")
 
 
-def chosen(part: "xarray.Dataset", measure: str, rule: Rule) -> "xarray.Dataset":
-    """The part at the best step size, where there is a choice."""
-    if "step_size" not in part.dims:
-        return part
-    errors = rule(part, measure).transpose("step_size", "run").values
-    return part.isel(step_size=statistics.best(errors))
+def select_best(dataset: "xarray.Dataset", measure: str, rule: Rule) -> "xarray.Dataset":
+    """Selects the best step size, if the results have several."""
+    if "step_size" not in dataset.dims:
+        return dataset
+    errors = rule(dataset, measure).transpose("step_size", "run").values
+    return dataset.isel(step_size=statistics.best_index(errors))
 
 
-def rows(
-    figure: str, datasets: Sequence["xarray.Dataset"], measure: str, rule: Rule
-) -> list[dict[str, Any]]:
+def error_rows(figure: str, datasets: Datasets, measure: str, rule: Rule) -> list[Summary]:
     """One row for each algorithm at each point of its grid; `best` marks the chosen step size."""
-    found = []
+    rows = []
     for dataset in datasets:
         errors = dataset.assign(
             final=statistics.final(dataset, measure),
@@ -45,69 +46,94 @@ def rows(
             bad=statistics.diverged(dataset),
             rule=rule(dataset, measure),
         )[["final", "auc", "bad", "rule"]]
-        grid = [axis for axis in ("features", "solid", "learner", "ridge") if axis in errors.dims]
-        for where in itertools.product(*(errors[axis].values for axis in grid)):
-            place = dict(zip(grid, where, strict=True))
-            part = errors.sel(place)
-            sized = "step_size" in part.dims
-            part = part.transpose("step_size", "run") if sized else part.expand_dims("step_size")
-            final, auc, bad = (part[name].values for name in ("final", "auc", "bad"))
-            winner = statistics.best(part["rule"].values)
-            for number, size in enumerate(part["step_size"].values if sized else [None]):
-                found.append(
-                    {
-                        "figure": figure,
-                        "features": str(place["features"]),
-                        "solid": float(place["solid"]),
-                        "algorithm": str(place["learner"]),
-                        "step_size": None if size is None else float(size),
-                        "exponent": None if size is None else round(np.log2(size / SCALE)),
-                        "ridge": float(place["ridge"]) if "ridge" in place else None,
-                        "final_mean": float(final[number].mean()),
-                        "final_std": float(statistics.spread(final[number])),
-                        "auc_mean": float(auc[number].mean()),
-                        "auc_std": float(statistics.spread(auc[number])),
-                        "diverged_runs": int(bad[number].sum()),
-                        "runs": int(bad.shape[1]),
-                        "best": number == winner,
-                    }
-                )
-    return found
+        axes = [axis for axis in ("features", "solid", "learner", "ridge") if axis in errors.dims]
+        for values in itertools.product(*(errors[axis].values for axis in axes)):
+            point = dict(zip(axes, values, strict=True))
+            rows += _rows_of_step_sizes(figure, point, errors.sel(point))
+    return rows
 
 
-def claim(text: str, cases: Sequence[dict[str, Any]], needed: int | None = None) -> dict[str, Any]:
-    """A statement, whether it holds, and its evidence case by case.
+def _rows_of_step_sizes(
+    figure: str, point: dict[str, str | float], errors: "xarray.Dataset"
+) -> list[Summary]:
+    sizes = errors["step_size"].values if "step_size" in errors.dims else [None]
+    errors = errors if "step_size" in errors.dims else errors.expand_dims("step_size")
+    errors = errors.transpose("step_size", "run")
+    final, auc, diverged = (errors[name].values for name in ("final", "auc", "bad"))
+    best = statistics.best_index(errors["rule"].values)
+    return [
+        {
+            "figure": figure,
+            "features": str(point["features"]),
+            "solid": float(point["solid"]),
+            "algorithm": str(point["learner"]),
+            "step_size": None if size is None else float(size),
+            "exponent": None if size is None else round(np.log2(size / SCALE)),
+            "ridge": float(point["ridge"]) if "ridge" in point else None,
+            "final_mean": float(final[index].mean()),
+            "final_std": float(statistics.spread(final[index])),
+            "auc_mean": float(auc[index].mean()),
+            "auc_std": float(statistics.spread(auc[index])),
+            "diverged_runs": int(diverged[index].sum()),
+            "runs": int(diverged.shape[1]),
+            "best": index == best,
+        }
+        for index, size in enumerate(sizes)
+    ]
 
-    A case holds when its p-value is at most 0.05 and nothing else in it says no. All cases must
-    hold, or as many as are needed.
+
+def medians(names: Sequence[str], *errors: Runs) -> dict[str, float]:
+    """The medians of several errors over runs, by name."""
+    return dict(zip(names, (float(np.median(runs)) for runs in errors), strict=True))
+
+
+def compare(first: Runs, second: Runs, names: Sequence[str]) -> Summary:
+    """The paired sign test of whether the first is smaller, and the medians of both by name."""
+    return {"medians": medians(names, first, second), **statistics.sign_test(first, second)}
+
+
+def assess_claim(text: str, cases: Sequence[Summary], needed: int | None = None) -> Summary:
+    """Returns a claim, whether it holds, and its evidence case by case.
+
+    A case holds if its p-value is at most 0.05 and its further condition `also`, if any, is true.
+    All cases must hold, or as many as are needed.
     """
     for case in cases:
         case["holds"] = bool(case.pop("also", True) and case["p_value"] <= LEVEL)
     held = sum(case["holds"] for case in cases)
+    evidence = {"test": "paired sign test, one-sided", "held": held, "cases": list(cases)}
     required = len(cases) if needed is None else needed
-    return {
-        "claim": text,
-        "holds": held >= required,
-        "evidence": {"test": "paired sign test, one-sided", "held": held, "cases": list(cases)},
-    }
+    return {"claim": text, "holds": held >= required, "evidence": evidence}
 
 
-def table(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """What a terminal shows: columns, and a line for each chosen step size without a ridge."""
+def assess(
+    texts: Mapping[str, str], cases: Mapping[str, Sequence[Summary]], **needed: int
+) -> list[Summary]:
+    """Assesses claims by name, each with all its cases or with as many as are `needed`."""
+    return [assess_claim(text, cases[name], needed.get(name)) for name, text in texts.items()]
+
+
+def format_number(value: float | None, digits: str) -> str:
+    """A number, or a dash if it is missing: NaN, or None as NaN is read back from JSON."""
+    return "-" if value is None or np.isnan(value) else f"{value:{digits}}"
+
+
+def format_mean(mean: float | None, std: float | None, *digits: str) -> str:
+    """A mean and its standard deviation, or a dash if the mean is missing."""
+    first, second = map(format_number, (mean, std), digits or (".4g", ".2g"))
+    return first if first == "-" else f"{first} +- {second}"
+
+
+def table(rows: Sequence[Summary]) -> Table:
+    """The table of [error_rows]: a line for each chosen step size without a ridge."""
     columns = ["algorithm", "features", "pi(solid)", "step size", "final error", "area", "diverged"]
-    lines = []
-    for row in rows:
-        if row["best"] and not row["ridge"]:
-            power = row["exponent"]
-            lines.append(
-                [
-                    row["algorithm"],
-                    row["features"],
-                    f"{row['solid']:g}",
-                    "-" if power is None else f"0.1 x 2^{power}",
-                    f"{row['final_mean']:.4g} +- {row['final_std']:.2g}",
-                    f"{row['auc_mean']:.4g} +- {row['auc_std']:.2g}",
-                    f"{row['diverged_runs']} of {row['runs']}",
-                ]
-            )
-    return columns, lines
+    return columns, [
+        [
+            *(row["algorithm"], row["features"], f"{row['solid']:g}"),
+            "-" if row["exponent"] is None else f"0.1 x 2^{row['exponent']}",
+            *(format_mean(row[f"{name}_mean"], row[f"{name}_std"]) for name in ("final", "auc")),
+            f"{row['diverged_runs']} of {row['runs']}",
+        ]
+        for row in rows
+        if row["best"] and not row["ridge"]
+    ]

@@ -1,14 +1,15 @@
 """Initial weights."""
 
 import zlib
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
+
+from ..types import Array, Key
 
 
-def standard_normal(key: Any, name: str, like: Any) -> Float[Array, " k"]:
+def standard_normal(key: Key, name: str, like: Float[Array, " k"]) -> Float[Array, " k"]:
     """Standard normal weights that depend on the key and the name of the weights only.
 
     So learners of one seed that have these weights start alike, alone or inside another learner,

@@ -1,13 +1,11 @@
 """Predictions that are not learned: one number."""
 
-from typing import Any
-
 import jax.numpy as jnp
 
-from .._types import Learner, Transition
+from ..types import Learner, Number, Transition
 
 
-def constant(value: Any) -> Learner[tuple[()], Transition]:
+def constant(value: Number) -> Learner[tuple[()], Transition]:
     r"""Predicts the same number everywhere, and learns nothing.
 
     As an emphasis, 1 turns [etd] into off-policy TD(0), and $1/(1-\gamma)$ is an honest reference

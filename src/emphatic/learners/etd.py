@@ -1,23 +1,25 @@
 """Emphatic temporal differences, over any source of emphasis."""
 
-from typing import Any
+from typing import Generic
 
 import equinox as eqx
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from .._types import Learner, Transition
 from ..schedules import as_schedule
+from ..types import Array, Key, Learner, Scalar, State, StepSize, Transition
 from ._initial import standard_normal
 
 
-class ETDState(eqx.Module):
+class ETDState(eqx.Module, Generic[State]):
     r"""The state of the emphasis' source, and the weights; the value estimate is $x^\top\nu$."""
 
-    emphasis: Any
+    emphasis: State
     nu: Float[Array, " k"]
 
 
-def etd(emphasis: Learner[Any, Transition], step_size: Any) -> Learner[ETDState, Transition]:
+def etd(
+    emphasis: Learner[State, Transition], step_size: StepSize
+) -> Learner[ETDState[State], Transition]:
     r"""Emphatic TD(0): estimates the values $v_\pi$ by $X\nu$ (Eq. 2).
 
     $$
@@ -37,15 +39,15 @@ def etd(emphasis: Learner[Any, Transition], step_size: Any) -> Learner[ETDState,
     """
     alpha_of = as_schedule(step_size)
 
-    def init(key, y: Transition) -> ETDState:
+    def init(key: Key, y: Transition) -> ETDState[State]:
         return ETDState(emphasis.init(key, y), standard_normal(key, "nu", y.x))
 
-    def step(state: ETDState, y: Transition) -> ETDState:
+    def step(state: ETDState[State], y: Transition) -> ETDState[State]:
         nu, alpha, M = state.nu, alpha_of(y.time), emphasis.predict(state.emphasis, y)
         delta = y.reward + y.discount * (y.x_next @ nu) - y.x @ nu
         return ETDState(emphasis.step(state.emphasis, y), nu + alpha * M * y.rho * delta * y.x)
 
-    def predict(state: ETDState, y: Transition) -> Float[Array, ""]:
+    def predict(state: ETDState[State], y: Transition) -> Scalar:
         return y.x @ state.nu
 
-    return Learner(init, step, predict, alpha_of, name="etd")
+    return Learner(init, step, predict, alpha_of, name="etd", estimates="values")

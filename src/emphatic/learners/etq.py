@@ -1,26 +1,28 @@
 """The action-value analogue of emphatic TD with an eligibility trace."""
 
-from typing import Any
+from typing import Generic
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from .._types import Learner, Transition
 from ..schedules import as_schedule
+from ..types import Array, Key, Learner, Scalar, State, StepSize, Transition
 from ._initial import standard_normal
 
 
-class ETQState(eqx.Module):
+class ETQState(eqx.Module, Generic[State]):
     r"""The state of the source of interest, $\gamma_t e_{t-1}$, and $u$; the estimate is $\tilde
     x^\top u$."""
 
-    interest: Any
+    interest: State
     trace: Float[Array, " l"]
     u: Float[Array, " l"]
 
 
-def etq(interest: Learner[Any, Transition], step_size: Any) -> Learner[ETQState, Transition]:
+def etq(
+    interest: Learner[State, Transition], step_size: StepSize
+) -> Learner[ETQState[State], Transition]:
     r"""The action-value analogue of ETD(1): estimates $q_\pi$ by $\tilde Xu$.
 
     $$
@@ -43,17 +45,17 @@ def etq(interest: Learner[Any, Transition], step_size: Any) -> Learner[ETQState,
     """
     alpha_of = as_schedule(step_size)
 
-    def init(key, y: Transition) -> ETQState:
+    def init(key: Key, y: Transition) -> ETQState[State]:
         u = standard_normal(key, "u", y.xa)
         return ETQState(interest.init(key, y), jnp.zeros_like(y.xa), u)
 
-    def step(state: ETQState, y: Transition) -> ETQState:
+    def step(state: ETQState[State], y: Transition) -> ETQState[State]:
         u, alpha, M = state.u, alpha_of(y.time), interest.predict(state.interest, y)
         delta = y.reward + y.discount * y.rho_next * (y.xa_next @ u) - y.xa @ u
         e = y.rho * state.trace + M * y.xa
         return ETQState(interest.step(state.interest, y), y.discount * e, u + alpha * delta * e)
 
-    def predict(state: ETQState, y: Transition) -> Float[Array, ""]:
+    def predict(state: ETQState[State], y: Transition) -> Scalar:
         return y.xa @ state.u
 
-    return Learner(init, step, predict, alpha_of, name="etq")
+    return Learner(init, step, predict, alpha_of, name="etq", estimates="action_values")

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._types import Learner, Transition
+from ..types import Learner, Transition
 
 
 def exact(values: ArrayLike) -> Learner[tuple[()], Transition]:

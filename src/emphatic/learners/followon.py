@@ -1,12 +1,10 @@
 """The followon trace, whole or truncated."""
 
-from typing import Any
-
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from .._types import Learner, Transition
+from ..types import Array, Key, Learner, Number, Scalar, Transition
 
 
 class FollowonState(eqx.Module):
@@ -15,7 +13,9 @@ class FollowonState(eqx.Module):
     terms: Float[Array, " n"]
 
 
-def followon(length: int | None = None, decay: Any = None) -> Learner[FollowonState, Transition]:
+def followon(
+    length: int | None = None, decay: Number | None = None
+) -> Learner[FollowonState, Transition]:
     r"""The followon trace $M_t = i(S_t) + \gamma_t\rho_{t-1}M_{t-1}$ with $M_{-1} = 0$ (Eq. 1).
 
     Given $S_t$ its mean tends to the emphasis $m_\pi$ ([emphasis]), its variance to
@@ -38,7 +38,7 @@ def followon(length: int | None = None, decay: Any = None) -> Learner[FollowonSt
     if isinstance(decay, int | float) and not 0.0 <= decay <= 1.0:
         raise ValueError(f"decay: got {decay}; a number in [0, 1] is required")
 
-    def init(key, y: Transition) -> FollowonState:
+    def init(key: Key, y: Transition) -> FollowonState:
         return FollowonState(jnp.zeros(1 if length is None else length, y.x.dtype))
 
     def step(state: FollowonState, y: Transition) -> FollowonState:
@@ -49,8 +49,8 @@ def followon(length: int | None = None, decay: Any = None) -> Learner[FollowonSt
             terms = jnp.concatenate([jnp.atleast_1d(y.interest), state.terms])[:length]
         return FollowonState((gamma * y.rho * terms).astype(state.terms.dtype))
 
-    def predict(state: FollowonState, y: Transition) -> Float[Array, ""]:
+    def predict(state: FollowonState, y: Transition) -> Scalar:
         return y.interest + state.terms.sum()
 
     kept = "" if length is None else f"({length})"
-    return Learner(init, step, predict, name=f"followon{kept}")
+    return Learner(init, step, predict, name=f"followon{kept}", estimates="emphasis")

@@ -1,13 +1,11 @@
 """Gradient Emphasis Learning (GEM)."""
 
-from typing import Any
-
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from .._types import Learner, Transition
 from ..schedules import as_ridge, as_schedule
+from ..types import Array, Key, Learner, Scalar, StepSize, Transition
 from ._initial import standard_normal
 
 
@@ -18,7 +16,7 @@ class GEMState(eqx.Module):
     w: Float[Array, " k"]
 
 
-def gem(step_size: Any, ridge: Any = 0.0) -> Learner[GEMState, Transition]:
+def gem(step_size: StepSize, ridge: StepSize = 0.0) -> Learner[GEMState, Transition]:
     r"""Gradient Emphasis Learning: estimates the emphasis $m_\pi$ by $Xw$.
 
     Descends $\tfrac12\|\Pi\bar\delta_w\|_D^2 + \tfrac12\eta\|w\|^2$ (Eq. 4), with $\kappa$
@@ -44,7 +42,7 @@ def gem(step_size: Any, ridge: Any = 0.0) -> Learner[GEMState, Transition]:
     """
     alpha_of, eta_of = as_schedule(step_size), as_ridge(ridge)
 
-    def init(key, y: Transition) -> GEMState:
+    def init(key: Key, y: Transition) -> GEMState:
         return GEMState(jnp.zeros_like(y.x), standard_normal(key, "w", y.x))
 
     def step(state: GEMState, y: Transition) -> GEMState:
@@ -56,7 +54,7 @@ def gem(step_size: Any, ridge: Any = 0.0) -> Learner[GEMState, Transition]:
             w=w + alpha * ((y.x_next - back * y.x) * (y.x_next @ kappa) - eta * w),
         )
 
-    def predict(state: GEMState, y: Transition) -> Float[Array, ""]:
+    def predict(state: GEMState, y: Transition) -> Scalar:
         return y.x @ state.w
 
-    return Learner(init, step, predict, alpha_of, ridge, "gem")
+    return Learner(init, step, predict, alpha_of, ridge, name="gem", estimates="emphasis")

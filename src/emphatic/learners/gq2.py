@@ -1,13 +1,11 @@
 """GQ2, the action-value analogue of GTD2."""
 
-from typing import Any
-
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from .._types import Learner, Transition
 from ..schedules import as_ridge, as_schedule
+from ..types import Array, Key, Learner, Scalar, StepSize, Transition
 from ._initial import standard_normal
 
 
@@ -18,7 +16,7 @@ class GQ2State(eqx.Module):
     u: Float[Array, " l"]
 
 
-def gq2(step_size: Any, ridge: Any = 0.0) -> Learner[GQ2State, Transition]:
+def gq2(step_size: StepSize, ridge: StepSize = 0.0) -> Learner[GQ2State, Transition]:
     r"""GQ2: estimates the action values $q_\pi$ by $\tilde Xu$ (Eq. 9).
 
     $$
@@ -41,7 +39,7 @@ def gq2(step_size: Any, ridge: Any = 0.0) -> Learner[GQ2State, Transition]:
     """
     alpha_of, eta_of = as_schedule(step_size), as_ridge(ridge)
 
-    def init(key, y: Transition) -> GQ2State:
+    def init(key: Key, y: Transition) -> GQ2State:
         return GQ2State(jnp.zeros_like(y.xa), standard_normal(key, "u", y.xa))
 
     def step(state: GQ2State, y: Transition) -> GQ2State:
@@ -53,7 +51,7 @@ def gq2(step_size: Any, ridge: Any = 0.0) -> Learner[GQ2State, Transition]:
             u=u + alpha * ((y.xa - ahead * y.xa_next) * (y.xa @ kappa) - eta * u),
         )
 
-    def predict(state: GQ2State, y: Transition) -> Float[Array, ""]:
+    def predict(state: GQ2State, y: Transition) -> Scalar:
         return y.xa @ state.u
 
-    return Learner(init, step, predict, alpha_of, ridge, "gq2")
+    return Learner(init, step, predict, alpha_of, ridge, name="gq2", estimates="action_values")

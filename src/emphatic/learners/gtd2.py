@@ -1,13 +1,11 @@
 """GTD2, the second gradient temporal-difference algorithm."""
 
-from typing import Any
-
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from .._types import Learner, Transition
 from ..schedules import as_schedule
+from ..types import Array, Key, Learner, Scalar, StepSize, Transition
 from ._initial import standard_normal
 
 
@@ -18,7 +16,7 @@ class GTD2State(eqx.Module):
     nu: Float[Array, " k"]
 
 
-def gtd2(step_size: Any) -> Learner[GTD2State, Transition]:
+def gtd2(step_size: StepSize) -> Learner[GTD2State, Transition]:
     r"""GTD2 (Sutton et al., 2009): estimates the values $v_\pi$ by $X\nu$.
 
     Descends $\tfrac12\|\Pi\mathcal T v - v\|_D^2$ by
@@ -40,7 +38,7 @@ def gtd2(step_size: Any) -> Learner[GTD2State, Transition]:
     """
     alpha_of = as_schedule(step_size)
 
-    def init(key, y: Transition) -> GTD2State:
+    def init(key: Key, y: Transition) -> GTD2State:
         return GTD2State(jnp.zeros_like(y.x), standard_normal(key, "nu", y.x))
 
     def step(state: GTD2State, y: Transition) -> GTD2State:
@@ -52,7 +50,7 @@ def gtd2(step_size: Any) -> Learner[GTD2State, Transition]:
             nu=nu + alpha * y.rho * (y.x - x_ahead) * (y.x @ kappa),
         )
 
-    def predict(state: GTD2State, y: Transition) -> Float[Array, ""]:
+    def predict(state: GTD2State, y: Transition) -> Scalar:
         return y.x @ state.nu
 
-    return Learner(init, step, predict, alpha_of, name="gtd2")
+    return Learner(init, step, predict, alpha_of, name="gtd2", estimates="values")

@@ -1,23 +1,25 @@
 """Least mean squares: the average of a trace of emphasis, as a linear function."""
 
-from typing import Any
+from typing import Generic
 
 import equinox as eqx
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from .._types import Learner, Transition
 from ..schedules import as_schedule
+from ..types import Array, Key, Learner, Scalar, State, StepSize, Transition
 from ._initial import standard_normal
 
 
-class LMSState(eqx.Module):
+class LMSState(eqx.Module, Generic[State]):
     r"""The state of the source of emphasis and the weights $w$; the estimate is $x^\top w$."""
 
-    emphasis: Any
+    emphasis: State
     w: Float[Array, " k"]
 
 
-def lms(emphasis: Learner[Any, Transition], step_size: Any) -> Learner[LMSState, Transition]:
+def lms(
+    emphasis: Learner[State, Transition], step_size: StepSize
+) -> Learner[LMSState[State], Transition]:
     r"""Estimates the emphasis $m_\pi$ by least mean squares on a trace of it.
 
     $$
@@ -35,14 +37,14 @@ def lms(emphasis: Learner[Any, Transition], step_size: Any) -> Learner[LMSState,
     """
     alpha_of = as_schedule(step_size)
 
-    def init(key, y: Transition) -> LMSState:
+    def init(key: Key, y: Transition) -> LMSState[State]:
         return LMSState(emphasis.init(key, y), standard_normal(key, "w", y.x))
 
-    def step(state: LMSState, y: Transition) -> LMSState:
+    def step(state: LMSState[State], y: Transition) -> LMSState[State]:
         w, alpha, M = state.w, alpha_of(y.time), emphasis.predict(state.emphasis, y)
         return LMSState(emphasis.step(state.emphasis, y), w + alpha * (M - y.x @ w) * y.x)
 
-    def predict(state: LMSState, y: Transition) -> Float[Array, ""]:
+    def predict(state: LMSState[State], y: Transition) -> Scalar:
         return y.x @ state.w
 
-    return Learner(init, step, predict, alpha_of, name="lms")
+    return Learner(init, step, predict, alpha_of, name="lms", estimates="emphasis")

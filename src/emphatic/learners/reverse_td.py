@@ -1,12 +1,10 @@
 """Semi-gradient emphasis learning, the update that GEM makes convergent."""
 
-from typing import Any
-
 import equinox as eqx
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from .._types import Learner, Transition
 from ..schedules import as_schedule
+from ..types import Array, Key, Learner, Scalar, StepSize, Transition
 from ._initial import standard_normal
 
 
@@ -16,7 +14,7 @@ class ReverseTDState(eqx.Module):
     w: Float[Array, " k"]
 
 
-def reverse_td(step_size: Any) -> Learner[ReverseTDState, Transition]:
+def reverse_td(step_size: StepSize) -> Learner[ReverseTDState, Transition]:
     r"""Reversed TD(0): estimates the emphasis $m_\pi$ by $Xw$, and may diverge (Section 3).
 
     $$
@@ -33,7 +31,7 @@ def reverse_td(step_size: Any) -> Learner[ReverseTDState, Transition]:
     """
     alpha_of = as_schedule(step_size)
 
-    def init(key, y: Transition) -> ReverseTDState:
+    def init(key: Key, y: Transition) -> ReverseTDState:
         return ReverseTDState(standard_normal(key, "w", y.x))
 
     def step(state: ReverseTDState, y: Transition) -> ReverseTDState:
@@ -41,7 +39,7 @@ def reverse_td(step_size: Any) -> Learner[ReverseTDState, Transition]:
         delta = y.interest_next + y.discount * y.rho * (y.x @ w) - y.x_next @ w
         return ReverseTDState(w + alpha * delta * y.x_next)
 
-    def predict(state: ReverseTDState, y: Transition) -> Float[Array, ""]:
+    def predict(state: ReverseTDState, y: Transition) -> Scalar:
         return y.x @ state.w
 
-    return Learner(init, step, predict, alpha_of, name="reverse_td")
+    return Learner(init, step, predict, alpha_of, name="reverse_td", estimates="emphasis")

@@ -1,13 +1,11 @@
 """Off-policy temporal differences."""
 
-from typing import Any
-
-from .._types import Learner, Transition
+from ..types import Learner, StepSize, Transition
 from .constant import constant
 from .etd import etd, ETDState
 
 
-def td(step_size: Any) -> Learner[ETDState, Transition]:
+def td(step_size: StepSize) -> Learner[ETDState[tuple[()]], Transition]:
     r"""Off-policy TD(0): estimates the values $v_\pi$ by $X\nu$, and may diverge.
 
     It is [etd] with an emphasis of 1 everywhere:

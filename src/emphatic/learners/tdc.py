@@ -1,13 +1,11 @@
 """TDC, temporal differences with a gradient correction."""
 
-from typing import Any
-
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from .._types import Learner, Transition
 from ..schedules import as_schedule
+from ..types import Array, Key, Learner, Scalar, StepSize, Transition
 from ._initial import standard_normal
 
 
@@ -18,7 +16,9 @@ class TDCState(eqx.Module):
     nu: Float[Array, " k"]
 
 
-def tdc(step_size: Any, correction_step_size: Any = None) -> Learner[TDCState, Transition]:
+def tdc(
+    step_size: StepSize, correction_step_size: StepSize | None = None
+) -> Learner[TDCState, Transition]:
     r"""TDC (Sutton et al., 2009): estimates the values $v_\pi$ by $X\nu$.
 
     $$
@@ -40,7 +40,7 @@ def tdc(step_size: Any, correction_step_size: Any = None) -> Learner[TDCState, T
     alpha_of = as_schedule(step_size)
     beta_of = alpha_of if correction_step_size is None else as_schedule(correction_step_size)
 
-    def init(key, y: Transition) -> TDCState:
+    def init(key: Key, y: Transition) -> TDCState:
         return TDCState(jnp.zeros_like(y.x), standard_normal(key, "nu", y.x))
 
     def step(state: TDCState, y: Transition) -> TDCState:
@@ -52,7 +52,7 @@ def tdc(step_size: Any, correction_step_size: Any = None) -> Learner[TDCState, T
             nu=nu + alpha * y.rho * (delta * y.x - x_ahead * (y.x @ kappa)),
         )
 
-    def predict(state: TDCState, y: Transition) -> Float[Array, ""]:
+    def predict(state: TDCState, y: Transition) -> Scalar:
         return y.x @ state.nu
 
-    return Learner(init, step, predict, alpha_of, name="tdc")
+    return Learner(init, step, predict, alpha_of, name="tdc", estimates="values")

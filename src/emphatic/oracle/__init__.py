@@ -5,36 +5,48 @@ default the problem's own), and answers in float64 whatever JAX is set to. $\\ga
 $\\sum_a\\pi(a|s)p(s'|s,a)\\gamma(s,a,s')$ throughout, so that a discount may vary.
 """
 
-from .chain import action_values as action_values
-from .chain import Contraction as Contraction
-from .chain import contraction as contraction
-from .chain import density_ratio as density_ratio
-from .chain import emphasis as emphasis
-from .chain import objective as objective
-from .chain import stationary as stationary
-from .chain import values as values
-from .compatible import compatible_critics as compatible_critics
-from .compatible import CompatibleCritics as CompatibleCritics
-from .expectation import expectation as expectation
-from .followon import followon_radius as followon_radius
-from .followon import followon_variance as followon_variance
-from .followon import truncated_emphasis as truncated_emphasis
-from .followon import truncation_length as truncation_length
-from .gradient import bias as bias
-from .gradient import bias_terms as bias_terms
-from .gradient import BiasTerms as BiasTerms
-from .gradient import limiting_update as limiting_update
-from .gradient import policy_gradient as policy_gradient
-from .gradient import probabilities as probabilities
-from .gradient import weighted_gradient as weighted_gradient
-from .ridge import ridge_cost as ridge_cost
-from .ridge import RidgeCost as RidgeCost
-from .systems import etd_system as etd_system
-from .systems import gem_system as gem_system
-from .systems import gq2_system as gq2_system
-from .systems import gtd2_system as gtd2_system
-from .systems import LinearSystem as LinearSystem
-from .systems import projection as projection
-from .systems import reverse_td_system as reverse_td_system
-from .systems import td_system as td_system
-from .systems import tdc_system as tdc_system
+from .chain import (
+    action_values as action_values,
+    Contraction as Contraction,
+    contraction as contraction,
+    density_ratio as density_ratio,
+    emphasis as emphasis,
+    objective as objective,
+    stationary as stationary,
+    values as values,
+)
+from .compatible import (
+    compatible_critics as compatible_critics,
+    CompatibleCritics as CompatibleCritics,
+)
+from .expectation import enumerate_samples as enumerate_samples, expectation as expectation
+from .followon import (
+    followon_radius as followon_radius,
+    followon_variance as followon_variance,
+    truncated_emphasis as truncated_emphasis,
+    truncation_length as truncation_length,
+)
+from .gradient import (
+    bias as bias,
+    bias_terms as bias_terms,
+    BiasTerms as BiasTerms,
+    limiting_update as limiting_update,
+    policy_gradient as policy_gradient,
+    PolicyFunction as PolicyFunction,
+    probabilities as probabilities,
+    weighted_gradient as weighted_gradient,
+)
+from .mean_field import follow as follow, track as track
+from .ridge import ridge_cost as ridge_cost, RidgeCost as RidgeCost
+from .solution import FixedPoint as FixedPoint, solve as solve
+from .systems import (
+    etd_system as etd_system,
+    gem_system as gem_system,
+    gq2_system as gq2_system,
+    gtd2_system as gtd2_system,
+    LinearSystem as LinearSystem,
+    projection as projection,
+    reverse_td_system as reverse_td_system,
+    td_system as td_system,
+    tdc_system as tdc_system,
+)

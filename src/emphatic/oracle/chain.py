@@ -14,7 +14,7 @@ from ..mdp import policy_matrix, Problem
 
 
 class TargetChain:
-    """The discounted chain of one target: its matrix, and one factorisation for all who ask."""
+    """The discounted chain of one target: its matrix, and one shared factorisation."""
 
     def __init__(self, problem: Problem, target: Float[np.ndarray, "s a"]):
         average = policy_matrix(target)
@@ -31,7 +31,7 @@ _LAST: WeakKeyDictionary[Problem, TargetChain] = WeakKeyDictionary()
 
 
 def target_chain(problem: Problem, target: ArrayLike | None) -> TargetChain:
-    """The chain of a target; the last one of each problem is kept while the problem lives."""
+    """Returns the chain of a target; the last one of each problem is cached."""
     target = problem.require_target(target)
     chain = _LAST.get(problem)
     if chain is None or not np.array_equal(chain.target, target):
@@ -40,13 +40,9 @@ def target_chain(problem: Problem, target: ArrayLike | None) -> TargetChain:
 
 
 def stationary(problem: Problem, policy: ArrayLike | None = None) -> Float[np.ndarray, " s"]:
-    r"""The stationary law of a policy's chain, $d^\top P_\pi = d^\top$.
+    r"""The stationary distribution of a policy's chain, $d^\top P_\pi = d^\top$.
 
-    **Arguments:**
-
-    - `problem`: The problem.
-    - `policy`: An (s, a) array whose chain is irreducible; by default the behaviour, whose law
-      is $d_\mu$.
+    The chain must be irreducible. The policy is by default the behaviour, and the result $d_\mu$.
     """
     if policy is None:
         return problem.stationary
@@ -55,7 +51,7 @@ def stationary(problem: Problem, policy: ArrayLike | None = None) -> Float[np.nd
     if classes.max() > 0:
         raise ValueError(
             f"policy: its chain is not irreducible ({classes.max() + 1} classes), so that it has "
-            "no unique positive stationary law; every state must lead to every other"
+            "no unique positive stationary distribution; every state must lead to every other"
         )
     return _markov.stationary(chain)
 
@@ -86,8 +82,8 @@ def emphasis(problem: Problem, target: ArrayLike | None = None) -> Float[np.ndar
 def density_ratio(problem: Problem, target: ArrayLike | None = None) -> Float[np.ndarray, " s"]:
     r"""The discounted density ratio towards the interest, $m_\pi / \sum_s d_\mu(s)m_\pi(s)$.
 
-    It is the law of the state in an excursion of $\pi$ that starts from $d_\mu i$, relative to
-    $d_\mu$; for a constant discount, $(1-\gamma)m_\pi/\sum_s d_\mu(s)i(s)$.
+    It is the distribution of the state in an excursion of $\pi$ that starts from $d_\mu i$,
+    relative to $d_\mu$; for a constant discount, $(1-\gamma)m_\pi/\sum_s d_\mu(s)i(s)$.
     """
     weighted = weighted_emphasis(problem, target)
     return weighted / weighted.sum() / problem.stationary

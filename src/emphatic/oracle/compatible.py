@@ -1,15 +1,15 @@
 """Compatible features: critics on them leave the policy gradient without a bias."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
+from numpy.typing import ArrayLike
 
 from ..mdp import Problem
 from .chain import action_values, emphasis
-from .gradient import as_float64, Policy, probabilities
+from .gradient import as_float64, PolicyFunction, probabilities
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class CompatibleCritics:
 
 
 def compatible_critics(
-    problem: Problem, policy: Policy, theta: Any, value_weight: Any = None
+    problem: Problem, policy: PolicyFunction, theta: PyTree, value_weight: ArrayLike | None = None
 ) -> CompatibleCritics:
     r"""The critics that compatible features give, and the bias that they leave (Section 4).
 
@@ -41,12 +41,8 @@ def compatible_critics(
     $\sum d_\mu m_\pi\mu\,yy'$ the action values make $b_2$ vanish: then $\hat g = \nabla J$,
     whatever the problem is.
 
-    **Arguments:**
-
-    - `problem`: The problem.
-    - `policy`, `theta`: As in [probabilities]; theta is a vector.
-    - `value_weight`: In place of $m_\pi$ in the second inner product, an (s,) array: with the
-      interest, as ETD(1) has it, $b_2$ stays.
+    The policy is as in [policy_gradient], with a vector theta. A `value_weight`, (s,), takes the
+    place of $m_\pi$ in the second inner product: with the interest, as ETD(1) has it, $b_2$ stays.
     """
     target = problem.require_target(probabilities(policy, theta))
     d, mu = problem.stationary, problem.behavior
@@ -55,9 +51,9 @@ def compatible_critics(
         gradient = np.asarray(jax.jacrev(policy)(as_float64(theta)))
     psi = np.divide(gradient, mu[..., None], where=mu[..., None] > 0, out=np.zeros_like(gradient))
     weight = m if value_weight is None else np.asarray(value_weight, np.float64)
-    q_hat = _projected(q, psi, (d * weight)[:, None] * mu)
+    q_hat = _project(q, psi, (d * weight)[:, None] * mu)
     phi = np.einsum("san,sa->sn", gradient, q_hat)
-    m_hat = _projected(m, phi, d)
+    m_hat = _project(m, phi, d)
     return CompatibleCritics(
         emphasis_features=phi,
         value_features=psi,
@@ -68,8 +64,12 @@ def compatible_critics(
     )
 
 
-def _projected(y: np.ndarray, features: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """The projection on features (last axis) in a weighted norm; they may be dependent."""
+def _project(
+    y: Float[np.ndarray, "s *a"],
+    features: Float[np.ndarray, "s *a n"],
+    weight: Float[np.ndarray, "s *a"],
+) -> Float[np.ndarray, "s *a"]:
+    """Projects on features (last axis) in a weighted norm; they may be dependent."""
     root = np.sqrt(weight.ravel())
     rows = root[:, None] * features.reshape(len(root), -1)
     u = np.linalg.lstsq(rows, root * y.ravel(), rcond=None)[0]

@@ -1,24 +1,44 @@
 """Exact expectations over one step of stationary experience."""
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial, reduce
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float, Int, PyTree
 
-from .._types import Sample
 from ..mdp import Problem
+from ..types import Sample
 
 CHUNK = 2**15  # samples evaluated at once
 
 
-def samples(problem: Problem) -> tuple[np.ndarray, Sample]:
-    """Every sample of positive probability, and the probabilities."""
+class EnumeratedSamples(NamedTuple):
+    """Every sample that can occur in one step, with its probability."""
+
+    probability: Float[np.ndarray, " n"]
+    """The probability of each sample."""
+    sample: Sample
+    """The samples, with an axis of length n, at time 0."""
+    outcome: Int[np.ndarray, " n"]
+    """The position of each sample's outcome $(s, a, s')$ in `problem.mdp.outcomes`, increasing."""
+
+
+def enumerate_samples(
+    problem: Problem, distribution: Float[np.ndarray, " s"] | None = None
+) -> EnumeratedSamples:
+    r"""Enumerates the samples of positive probability, $p_0(s)\,\mu(a|s)\,p(s'|s,a)\,\mu(a'|s')$.
+
+    The distribution $p_0$ is by default the stationary one, $d_\mu$. With ones, the probabilities
+    are conditional on the state.
+    """
     mdp, mu = problem.mdp, problem.behavior
+    weight = problem.stationary if distribution is None else distribution
     pair, state_next, p, reward, discount = mdp.outcomes
-    state, action = pair // mdp.num_actions, pair % mdp.num_actions
-    joint = (problem.stationary[state] * mu[state, action] * p)[:, None] * mu[state_next]
+    state, action = np.divmod(pair, mdp.num_actions)
+    joint = (weight[state] * mu[state, action] * p)[:, None] * mu[state_next]
     outcome, action_next = np.nonzero(joint)
     sample = Sample(
         time=np.zeros(len(outcome), int),
@@ -29,37 +49,27 @@ def samples(problem: Problem) -> tuple[np.ndarray, Sample]:
         state_next=state_next[outcome],
         action_next=action_next,
     )
-    return joint[outcome, action_next], sample
+    return EnumeratedSamples(joint[outcome, action_next], sample, outcome)
 
 
-def expectation(problem: Problem, fn: Callable[[Sample], Any]) -> Any:
+def expectation(problem: Problem, fn: Callable[[Sample], PyTree]) -> PyTree:
     r"""$\mathbb E[f(Y_t)]$ in the stationary regime of the behaviour, by enumeration.
 
     $$
     \sum_{s,a,s',a'} d_\mu(s)\,\mu(a|s)\,p(s'|s,a)\,\mu(a'|s')\,f(t, s, a, r, \gamma, s', a').
     $$
 
-    **Arguments:**
-
-    - `problem`: The problem.
-    - `fn`: A JAX function of one [Sample] (with $t = 0$) that returns a pytree. It is vectorised
-      over all samples, in float64.
-
-    **Returns:**
-
-    The same pytree of expectations, as NumPy arrays.
+    $f$ is a JAX function of one [Sample] (with $t = 0$) that returns a pytree. It is vectorised
+    over all samples, in float64; the result is the same pytree of expectations, as NumPy arrays.
     """
-    probability, sample = samples(problem)
-    total = None
+    probability, sample, _ = enumerate_samples(problem)
+    evaluate = jax.jit(jax.vmap(fn))
+
+    def chunk(first: int) -> PyTree:
+        rows = slice(first, first + CHUNK)
+        values = evaluate(jax.tree.map(lambda leaf: jnp.asarray(leaf[rows]), sample))
+        return jax.tree.map(lambda leaf: np.tensordot(probability[rows], leaf, axes=1), values)
+
     with jax.enable_x64(True):
-        evaluate = jax.jit(jax.vmap(fn))
-        for first in range(0, len(probability), CHUNK):
-            part = slice(first, first + CHUNK)
-            weight = probability[part]
-            batch = jax.tree.map(lambda leaf, part=part: jnp.asarray(leaf[part]), sample)
-            sums = jax.tree.map(
-                lambda leaf, weight=weight: np.tensordot(weight, np.asarray(leaf), axes=1),
-                evaluate(batch),
-            )
-            total = sums if total is None else jax.tree.map(np.add, total, sums)
-    return total
+        chunks = map(chunk, range(0, len(probability), CHUNK))
+        return reduce(partial(jax.tree.map, np.add), chunks)

@@ -55,8 +55,7 @@ def followon_variance(problem: Problem, target: ArrayLike | None = None) -> Floa
     resolvent = _markov.convergent_resolvent(second)
     if resolvent is None:
         infinite = _explodes(second)
-        second = second[~infinite][:, ~infinite]
-        resolvent = Resolvent(second)
+        resolvent = Resolvent(second[~infinite][:, ~infinite])
     variance = np.zeros(len(d))
     variance[active[infinite]] = np.inf
     finite = active[~infinite]
@@ -67,10 +66,7 @@ def followon_variance(problem: Problem, target: ArrayLike | None = None) -> Floa
 
 
 def _new_variance(problem: Problem, target: np.ndarray, m: np.ndarray) -> np.ndarray:
-    r"""$\sum_{s,a} d\mu p\,(\gamma\rho\,m(s) - (m - i)(s'))^2$ at each $s'$: what one step adds.
-
-    A sum of squares: a trace that does not vary has variance 0, not a difference of equal numbers.
-    """
+    r"""$\sum_{s,a} d\mu p\,(\gamma\rho\,m(s) - (m - i)(s'))^2$ at each $s'$: what one step adds."""
     mdp, d = problem.mdp, problem.stationary
     kernel = sparse.csr_array(mdp.kernel)
     rows = np.repeat(np.arange(kernel.shape[0]), np.diff(kernel.indptr))
@@ -81,6 +77,7 @@ def _new_variance(problem: Problem, target: np.ndarray, m: np.ndarray) -> np.nda
     carried = np.divide(target * m[:, None], root, out=np.zeros_like(root), where=root > 0).ravel()
     change = gamma * carried[rows] - root.ravel()[rows] * (m - problem.interest)[kernel.indices]
     weight = np.repeat(d, mdp.num_actions)[rows] * kernel.data
+    # A sum of squares: a trace that does not vary has variance 0, not a difference of numbers.
     return np.bincount(kernel.indices, weight * change**2, minlength=len(d))
 
 
@@ -104,15 +101,11 @@ def truncated_emphasis(
 ) -> Float[np.ndarray, " s"]:
     r"""The emphasis that keeps $n$ ratios, $m_n = \sum_{k=0}^n(\gamma D^{-1}P_\pi^\top D)^k\,i$.
 
-    **Arguments:**
-
-    - `problem`, `target`: The problem and the target policy.
-    - `length`: The number of ratios $n$; 0 is the interest.
+    The length is $n$; with 0 it is the interest.
     """
     if length < 0 or length != int(length):
         raise ValueError(f"length: got {length}; the number of ratios must be a whole number >= 0")
-    backward = target_chain(problem, target).matrix.T
-    d = problem.stationary
+    backward, d = target_chain(problem, target).matrix.T, problem.stationary
     total = source = d * problem.interest
     for _ in range(int(length)):
         total = source + backward @ total
@@ -127,10 +120,9 @@ def truncation_length(problem: Problem, target: ArrayLike | None = None) -> int 
     such $n$. Being positive definite is not monotone in $n$, so each length is examined until
     $c_n = \max_s (m_\pi - m_n)(s)/m_\pi(s)$, which never grows, is too small to change the sign.
     """
-    chain = target_chain(problem, target)
+    chain, total = target_chain(problem, target), weighted_emphasis(problem, target)
     x = _markov.as_dense(problem.x)
     step = x - chain.matrix @ x
-    total = weighted_emphasis(problem, target)
     sizes = column_sizes(weighted_gram(x, total, x))
     x, step = x / sizes, step / sizes
     limit = weighted_gram(x, total, step)

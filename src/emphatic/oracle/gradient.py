@@ -2,42 +2,38 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 from numpy.typing import ArrayLike
 
 from ..mdp import Problem
+from ..types import Array, Params
 from .chain import action_values, emphasis, stationary, weighted_emphasis
 from .systems import gem_system, gq2_system, projection, weighted_norm
 
-Policy = Callable[[Any], Any]
+PolicyFunction: TypeAlias = Callable[[PyTree], Float[Array, "s a"]]
+"""A policy as a JAX function, from its parameters, a pytree, to (s, a) probabilities."""
 
 
-def as_float64(tree: Any) -> Any:
-    """A pytree of float64 JAX arrays; call it inside `jax.enable_x64(True)`."""
+def as_float64(tree: PyTree) -> Params:
+    """Converts a pytree to float64 JAX arrays; call it inside `jax.enable_x64(True)`."""
     return jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf, dtype=np.float64)), tree)
 
 
-def probabilities(policy: Policy, theta: Any) -> Float[np.ndarray, "s a"]:
-    r"""The target $\pi_\theta(a|s)$ of a JAX policy in float64, whatever JAX is set to.
-
-    **Arguments:**
-
-    - `policy`: Any JAX function from theta to (s, a) probabilities.
-    - `theta`: Its parameters, a pytree.
-    """
+def probabilities(policy: PolicyFunction, theta: PyTree) -> Float[np.ndarray, "s a"]:
+    r"""The target $\pi_\theta(a|s)$ of a JAX policy in float64, whatever JAX is set to."""
     with jax.enable_x64(True):
         return np.asarray(policy(as_float64(theta)), dtype=np.float64)
 
 
 def resolve(
-    problem: Problem, target: ArrayLike | Policy | None, theta: Any
-) -> tuple[Policy | None, Float[np.ndarray, "s a"]]:
-    """The policy, if the target is one, and the checked probabilities of the target."""
+    problem: Problem, target: ArrayLike | PolicyFunction | None, theta: PyTree
+) -> tuple[PolicyFunction | None, Float[np.ndarray, "s a"]]:
+    """Returns the policy, if the target is one, and the checked probabilities of the target."""
     if callable(target):
         if theta is None:
             raise ValueError("theta: not given; a policy that is a function needs its parameters")
@@ -45,15 +41,12 @@ def resolve(
     return None, problem.require_target(target)
 
 
-def weighted_gradient(policy: Policy, theta: Any, weight: Float[np.ndarray, "s a"]) -> Any:
-    r"""$\sum_{s,a} w(s,a)\nabla\pi_\theta(a|s)$, a pytree like theta.
+def weighted_gradient(
+    policy: PolicyFunction, theta: PyTree, weight: Float[np.ndarray, "s a"]
+) -> Params:
+    r"""$\sum_{s,a} w(s,a)\nabla\pi_\theta(a|s)$ for weights $w$, a pytree like theta.
 
     With $w = d_\mu m_\pi q_\pi$ it is the gradient of $J$; with $d_\mu q_\pi$, Off-PAC's direction.
-
-    **Arguments:**
-
-    - `policy`, `theta`: As in [probabilities].
-    - `weight`: $w$, an (s, a) array.
     """
     with jax.enable_x64(True):
         _, vjp = jax.vjp(policy, as_float64(theta))
@@ -70,29 +63,24 @@ def critics(
     return problem.x @ w, (problem.xa_rows @ u).reshape(problem.behavior.shape)
 
 
-def policy_gradient(problem: Problem, policy: Policy, theta: Any) -> Any:
+def policy_gradient(problem: Problem, policy: PolicyFunction, theta: PyTree) -> Params:
     r"""The gradient of the excursion objective (the off-policy policy gradient theorem).
 
     $$
     \nabla J(\theta) = \sum_s d_\mu(s)\,m_\pi(s)\sum_a q_\pi(s,a)\,\nabla\pi_\theta(a|s).
     $$
 
-    **Arguments:**
-
-    - `problem`: The problem.
-    - `policy`: Any JAX function from theta to (s, a) probabilities.
-    - `theta`: Its parameters, a pytree.
-
-    **Returns:**
-
-    A pytree like theta, in float64.
+    The policy is any JAX function from theta, a pytree, to (s, a) probabilities, and the gradient
+    is a pytree like theta, in float64.
     """
     target = problem.require_target(probabilities(policy, theta))
     weight = weighted_emphasis(problem, target)[:, None] * action_values(problem, target)
     return weighted_gradient(policy, theta, weight)
 
 
-def limiting_update(problem: Problem, policy: Policy, theta: Any, ridge: float) -> Any:
+def limiting_update(
+    problem: Problem, policy: PolicyFunction, theta: PyTree, ridge: float
+) -> Params:
     r"""The direction in which COF-PAC moves theta once its critics have converged.
 
     $$
@@ -108,7 +96,7 @@ def limiting_update(problem: Problem, policy: Policy, theta: Any, ridge: float) 
     return weighted_gradient(policy, theta, (problem.stationary * m)[:, None] * q)
 
 
-def bias(problem: Problem, policy: Policy, theta: Any, ridge: float) -> Any:
+def bias(problem: Problem, policy: PolicyFunction, theta: PyTree, ridge: float) -> Params:
     r"""The bias $b(\theta) = \nabla J(\theta) - \hat g(\theta)$ of COF-PAC (Theorem 3)."""
     gradient = policy_gradient(problem, policy, theta)
     return jax.tree.map(np.subtract, gradient, limiting_update(problem, policy, theta, ridge))
@@ -137,44 +125,33 @@ class BiasTerms:
     """$\\tilde f$ with the value's condition number."""
 
 
-def _distance(problem: Problem, y: np.ndarray, weight: np.ndarray) -> float:
-    flat = y.ravel()
-    residual = flat - projection(problem, actions=y.ndim == 2) @ flat
-    return weighted_norm(weight.ravel(), residual)
-
-
 def projection_errors(problem: Problem, target: ArrayLike | None) -> tuple[float, float]:
     r"""$\|m_\pi - \Pi m_\pi\|_D$ and $\|q_\pi - \tilde\Pi q_\pi\|_{\tilde D}$."""
-    return (
-        _distance(problem, emphasis(problem, target), problem.stationary),
-        _distance(problem, action_values(problem, target), problem.stationary_actions),
-    )
+    m, q = emphasis(problem, target), action_values(problem, target).ravel()
+    d, joint = problem.stationary, problem.stationary_actions.ravel()
+    value_error = weighted_norm(joint, q - projection(problem, actions=True) @ q)
+    return weighted_norm(d, m - projection(problem) @ m), value_error
 
 
 def bias_terms(problem: Problem, target: ArrayLike | None = None) -> BiasTerms:
     r"""The projection errors and condition numbers in the bound on $\|b(\theta)\|$.
 
     The condition number of the diagonal $D^{-1/2}D_\theta^{1/2}$ is $\sqrt{\max_s r(s)/\min_s
-    r(s)}$ with $r = d_\theta/d_\mu$, where $d_\theta$ is the target's own stationary law: its
-    chain must be irreducible.
+    r(s)}$ with $r = d_\theta/d_\mu$, where $d_\theta$ is the target's own stationary
+    distribution: its chain must be irreducible.
     """
     target = problem.require_target(target)
-    d, joint = problem.stationary, problem.stationary_actions
-    law = stationary(problem, target)
+    d_target, joint = stationary(problem, target), problem.stationary_actions
 
-    def condition(theirs, ours):
-        ratio = theirs[ours > 0] / ours[ours > 0]
+    def condition(d_pi: Float[np.ndarray, "s *a"], d_mu: Float[np.ndarray, "s *a"]) -> float:
+        ratio = d_pi[d_mu > 0] / d_mu[d_mu > 0]
         return float(np.sqrt(ratio.max() / ratio.min())) if ratio.min() > 0 else float("inf")
 
-    def factor(kappa):
+    def factor(kappa: float) -> float | None:
         gamma = problem.mdp.constant_discount
         return None if gamma is None else (1.0 + gamma * kappa) / (1.0 - gamma)
 
-    kappa, kappa_actions = condition(law, d), condition(law[:, None] * target, joint)
-    return BiasTerms(
-        *projection_errors(problem, target),
-        emphasis_condition=kappa,
-        value_condition=kappa_actions,
-        emphasis_factor=factor(kappa),
-        value_factor=factor(kappa_actions),
-    )
+    kappa = condition(d_target, problem.stationary)
+    kappa_actions = condition(d_target[:, None] * target, joint)
+    errors, factors = projection_errors(problem, target), (factor(kappa), factor(kappa_actions))
+    return BiasTerms(*errors, kappa, kappa_actions, *factors)

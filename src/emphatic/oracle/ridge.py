@@ -1,35 +1,27 @@
-"""What the ridge costs: the distance from the regularised limits to the unregularised ones."""
+"""The cost of the ridge: the distance from the regularised limits to the unregularised ones."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float, PyTree
 from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ..mdp import Problem
-from .gradient import as_float64, Policy, resolve
-from .systems import (
-    column_sizes,
-    DENSE,
-    gem_system,
-    gq2_system,
-    LinearSystem,
-    RANK_TOLERANCE,
-)
+from .gradient import as_float64, PolicyFunction, resolve
+from .systems import column_sizes, DENSE, gem_system, gq2_system, LinearSystem, RANK_TOLERANCE
 
 PER_DECADE = 25  # ridges examined in each decade when a bias that is not monotone is bounded
 
 
 class RidgePath:
-    r"""The limit $w^*(\eta) = (A^\top C^{-1}A + \eta I)^{-1}A^\top C^{-1}b$ as a function of
-    $\eta$.
+    r"""The limit $w^*(\eta) = (A^\top C^{-1}A + \eta I)^{-1}A^\top C^{-1}b$, a function of $\eta$.
 
-    With $C = LL^\top$ and $L^{-1}A = U\Sigma V^\top$ it is $V\,\Sigma(\Sigma^2 +
-    \eta)^{-1}\,U^\top L^{-1}b$, and the distance to $w^*(0)$ needs no difference of close
-    numbers.
+    With $C = LL^\top$ and $L^{-1}A = U\Sigma V^\top$ it is $V\,\Sigma(\Sigma^2 + \eta)^{-1}\,
+    U^\top L^{-1}b$, and the distance to $w^*(0)$ needs no difference of close numbers.
     """
 
     def __init__(self, system: LinearSystem, name: str):
@@ -53,7 +45,7 @@ class RidgePath:
         self.V = Vt.T
         self.source = U.T @ np.linalg.solve(lower, system.vector[:size])
 
-    def weights(self, ridge) -> np.ndarray:
+    def weights(self, ridge: ArrayLike | float) -> Float[np.ndarray, "*ridges k"]:
         r"""$w^*(\eta)$, for one ridge or an array of them (last axis: features)."""
         eta = np.asarray(ridge)[..., None]
         return (self.sigma / (self.sigma**2 + eta) * self.source) @ self.V.T
@@ -72,7 +64,7 @@ class RidgePath:
         return _bisect(self.distance, tolerance, low, high)
 
 
-def _bisect(distance, tolerance: float, low: float, high: float) -> float:
+def _bisect(distance: Callable[[float], float], tolerance: float, low: float, high: float) -> float:
     """Where a distance passes the tolerance, between a ridge within it and one beyond."""
     for _ in range(200):
         middle = (low + high) / 2.0
@@ -84,7 +76,7 @@ def _bisect(distance, tolerance: float, low: float, high: float) -> float:
 
 @dataclass(frozen=True)
 class RidgeCost:
-    r"""What the ridge $\eta$ puts between COF-PAC's critics and their unregularised limits."""
+    r"""How far the ridge $\eta$ moves the limits of COF-PAC's critics and of its update."""
 
     ridge: float
     """The ridge $\\eta$."""
@@ -101,7 +93,7 @@ class RidgeCost:
     gradient_norm: float
     """$\\|\\hat g_0\\|$."""
     tolerance: float | None
-    """What each of the three distances may be, if that was asked."""
+    """The largest acceptable value of each of the three distances, if it was given."""
     largest_emphasis_ridge: float | None
     """The largest $\\eta$ that keeps the emphasis' distance within the tolerance."""
     largest_value_ridge: float | None
@@ -112,78 +104,67 @@ class RidgeCost:
     @property
     def largest_ridge(self) -> float | None:
         r"""The largest $\eta$ such that every smaller one keeps all three within it."""
-        if self.tolerance is None:
-            return None
-        parts = (self.largest_emphasis_ridge, self.largest_value_ridge, self.largest_gradient_ridge)
-        return min(part for part in parts if part is not None)
+        bounds = self.largest_emphasis_ridge, self.largest_value_ridge, self.largest_gradient_ridge
+        return min((bound for bound in bounds if bound is not None), default=None)
 
 
-def _gradients(target: np.ndarray, policy: Policy | None, theta: Any):
-    r"""The linear map from weights $c(s,a)$ to $\sum c\nabla\pi$, for a batch of weights."""
+def _gradients(
+    target: Float[np.ndarray, "s a"],
+    policy: PolicyFunction | None,
+    theta: PyTree,
+    c: Float[np.ndarray, "*ridges s a"],
+) -> Float[np.ndarray, "*ridges n"]:
+    r"""$\sum_{s,a}c(s,a)\nabla\pi(a|s)$, for a batch of weights $c$."""
     if policy is None:  # with respect to the logits of the target itself
-
-        def of_logits(c):
-            return (target * (c - (target * c).sum(-1, keepdims=True))).reshape(*c.shape[:-2], -1)
-
-        return of_logits
-
-    def of_theta(c):
-        with jax.enable_x64(True):
-            _, vjp = jax.vjp(policy, as_float64(theta))
-            flat = jnp.asarray(c.reshape(-1, *c.shape[-2:]))
-            leaves = jax.tree.leaves(jax.vmap(vjp)(flat))
-            rows = np.concatenate([np.asarray(leaf).reshape(len(flat), -1) for leaf in leaves], 1)
-            return rows.reshape(*c.shape[:-2], -1)
-
-    return of_theta
+        return (target * (c - (target * c).sum(-1, keepdims=True))).reshape(*c.shape[:-2], -1)
+    with jax.enable_x64(True):
+        _, vjp = jax.vjp(policy, as_float64(theta))
+        flat = jnp.asarray(c.reshape(-1, *c.shape[-2:]))
+        leaves = jax.tree.leaves(jax.vmap(vjp)(flat))
+        rows = np.concatenate([np.asarray(leaf).reshape(len(flat), -1) for leaf in leaves], 1)
+        return rows.reshape(*c.shape[:-2], -1)
 
 
 def require_tolerance(tolerance: float | None) -> None:
-    """A `ValueError` unless the tolerance is positive, or not given."""
+    """Raises a `ValueError` unless the tolerance is positive, or not given."""
     if tolerance is not None and not tolerance > 0:
         raise ValueError(f"tolerance: got {tolerance}; it must be positive")
 
 
 def ridge_cost(
     problem: Problem,
-    target: ArrayLike | Policy | None = None,
+    target: ArrayLike | PolicyFunction | None = None,
     ridge: float = 0.0,
-    theta: Any = None,
+    theta: PyTree = None,
     tolerance: float | None = None,
 ) -> RidgeCost:
-    r"""What a ridge costs, and the largest one that keeps the cost within a tolerance.
+    r"""Computes the cost of a ridge, and the largest one that keeps it within a tolerance.
 
     The distance $\|w^*(\eta) - w^*(0)\|$ is monotone in $\eta$, so that bisection finds the largest
     ridge; the bias of the limiting policy update is not, and the first ridge that exceeds the
     tolerance is sought.
 
-    **Arguments:**
-
-    - `problem`: The problem.
-    - `target`: A target policy, whose gradient is then taken with respect to its logits, or a
-      function from theta to (s, a) probabilities.
-    - `ridge`: The ridge $\eta \ge 0$.
-    - `theta`: The parameters of the policy, if the target is a function.
-    - `tolerance`: The largest acceptable value of each of the three distances, if asked.
+    The target is a policy, whose gradient is then taken with respect to its logits, or a function
+    from theta to (s, a) probabilities. The tolerance is the largest acceptable value of each of the
+    three distances.
     """
     require_tolerance(tolerance)
     policy, probability = resolve(problem, target, theta)
     emphasis = RidgePath(gem_system(problem, probability, ridge), "x")
     value = RidgePath(gq2_system(problem, probability, ridge), "xa")
-    gradients = _gradients(probability, policy, theta)
 
-    def update(ridges):
+    def update(ridges: ArrayLike | float) -> Float[np.ndarray, "*ridges n"]:
         m = emphasis.weights(ridges) @ problem.x.T
         q = value.weights(ridges) @ problem.xa_rows.T
-        shape = (*np.shape(ridges), *problem.behavior.shape)
-        return gradients((problem.stationary * m)[..., None] * q.reshape(shape))
+        q = q.reshape(*np.shape(ridges), *problem.behavior.shape)
+        return _gradients(probability, policy, theta, (problem.stationary * m)[..., None] * q)
 
     unbiased = update(0.0)
 
-    def bias(ridges):
-        return np.linalg.norm(update(ridges) - unbiased, axis=-1)
+    def bias(ridges: ArrayLike | float) -> Float[np.ndarray, "*ridges"]:
+        return np.asarray(np.linalg.norm(update(ridges) - unbiased, axis=-1))
 
-    def largest_for_gradient(bound):
+    def largest_for_gradient(bound: float) -> float:
         low = 1e-14 * min(emphasis.sigma[-1], value.sigma[-1]) ** 2
         high = 1e8 * max(emphasis.sigma[0], value.sigma[0]) ** 2
         ridges = np.geomspace(low, high, int(PER_DECADE * np.log10(high / low)) + 2)
@@ -191,7 +172,8 @@ def ridge_cost(
         if not exceeds.any():
             return float("inf")
         first = int(exceeds.argmax())
-        return _bisect(bias, bound, ridges[first - 1] if first else 0.0, ridges[first])
+        within = ridges[first - 1] if first else 0.0
+        return _bisect(lambda eta: float(bias(eta)), bound, within, ridges[first])
 
     return RidgeCost(
         ridge=float(ridge),

@@ -1,35 +1,33 @@
 """All exact quantities of a problem at once."""
 
-from dataclasses import dataclass
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from . import _checks as checks
-from . import oracle
-from .mdp import Problem
-from .oracle.systems import weighted_norm
+from .. import _validation as checks
+from ..mdp import Problem
+from ..types import Estimand
+from .chain import action_values, contraction, density_ratio, emphasis, objective, values
+from .followon import followon_radius, followon_variance, truncation_length
+from .systems import LinearSystem, SYSTEMS, weighted_norm
 
 NOISE = 1e-12  # the smallest d_mu(s) at which a division by it is believed
+ROUNDING = 1e-9  # errors below it are shown as 0
+SYMBOLS: dict[Estimand, str] = {"emphasis": "m", "values": "v", "action_values": "q"}
+MOST_STATES = 64  # that a table lists one by one
 LARGE = 20_000  # states above which what needs thousands of passes is left out
-LEARNERS = {
-    "gem_system": ("GEM", "emphasis"),
-    "gq2_system": ("GQ2", "action_values"),
-    "gtd2_system": ("GTD2", "values"),
-    "tdc_system": ("TDC", "values"),
-    "etd_system": ("ETD(0)", "values"),
-    "td_system": ("TD(0)", "values"),
-    "reverse_td_system": ("reversed TD(0)", "emphasis"),
-}
-"""The linear learners: the oracle's system, the name, and the function that is estimated."""
 
 
 @dataclass(frozen=True)
 class FixedPoint:
-    """Where a linear learner settles, how far that is from the truth, and whether it gets there."""
+    """The fixed point of a linear learner, its distance from the truth, and its stability."""
 
-    solution: np.ndarray
+    solution: Float[np.ndarray, " n"]
     """The fixed point of the mean field (the shortest one, if there are several)."""
     unique: bool
     """Whether the mean matrix is nonsingular."""
@@ -37,64 +35,63 @@ class FixedPoint:
     """The distance from its estimate to the exact function, in the norm of the behaviour."""
     slowest: float | None
     """The smallest real part of an eigenvalue of the mean matrix: below 0 the learner diverges."""
+    estimates: Estimand = field(repr=False)
+    """The exact function that the learner estimates."""
+    label: str = field(repr=False)
+    """The learner's name in tables."""
+
+    @property
+    def row(self) -> tuple[str, str, float, float | None, str]:
+        """A row of a table: label, symbol of the estimand, error, slowest mode, and a remark."""
+        diverges = self.slowest is not None and self.slowest < 0
+        remarks = ["diverges"] * diverges + ["singular: least norm"] * (not self.unique)
+        error = self.error if self.error >= ROUNDING else 0.0
+        return self.label, SYMBOLS[self.estimates], error, self.slowest, "; ".join(remarks)
 
 
-def _fixed_point(problem: Problem, system: oracle.LinearSystem, truth) -> FixedPoint:
-    features = problem.xa_rows if truth.ndim == 2 else problem.x
-    weight = (problem.stationary_actions if truth.ndim == 2 else problem.stationary).ravel()
+def _fixed_point(
+    problem: Problem, system: LinearSystem, truth: Float[np.ndarray, "s *a"], estimates: Estimand
+) -> FixedPoint:
+    of_actions = estimates == "action_values"
+    features = problem.xa_rows if of_actions else problem.x
+    weight = (problem.stationary_actions if of_actions else problem.stationary).ravel()
     try:
         solution, unique = system.solution(), True
     except ValueError:
         solution, unique = system.least_norm_solution(), False
     estimate = features @ solution[-features.shape[1] :]
     error = weighted_norm(weight, estimate - truth.ravel())
-    return FixedPoint(solution, unique, error, system.slowest_mode())
+    return FixedPoint(solution, unique, error, system.slowest_mode(), estimates, system.label)
 
 
 def solve(
     problem: Problem, target: ArrayLike | None = None, ridge: float = 0.0
 ) -> tuple[dict[str, Any], list[str]]:
-    """Every exact quantity of a problem, keyed by the name of the oracle's function.
+    """Computes every exact quantity of a problem, keyed by the name of the oracle's function.
 
     Where $d_\\mu(s)$ is below 1e-12, a division by it gives noise: what needs one is NaN there,
     and a note says so. What would take too long for the size is left out, and a note says that
-    too.
-
-    **Arguments:**
-
-    - `problem`: The problem.
-    - `target`: The target policy; by default the problem's own.
-    - `ridge`: The ridge $\\eta$ of GEM and GQ2.
-
-    **Returns:**
-
-    The quantities (linear systems as [FixedPoint]), and notes.
+    too. Returns the quantities, linear systems as [FixedPoint] (those of GEM and GQ2 with the ridge
+    $\\eta$), and the notes.
     """
     checks.ridge(ridge)
     target = problem.require_target(target)
-    d, notes = oracle.stationary(problem), []
-    values, m = oracle.values(problem, target), oracle.emphasis(problem, target)
-    q = oracle.action_values(problem, target)
-    exact: dict[str, Any] = {
-        "stationary": d,
-        "values": values,
-        "action_values": q,
-        "emphasis": m,
-        "density_ratio": oracle.density_ratio(problem, target),
-        "objective": oracle.objective(problem, target),
-        "followon_variance": oracle.followon_variance(problem, target),
-        "contraction": oracle.contraction(problem, target),
-    }
+    d, notes = problem.stationary, []
+    functions: list[Callable[..., Any]] = [values, action_values, emphasis, density_ratio]
+    functions += [objective, followon_variance, contraction]
     if len(d) <= LARGE:
-        exact["followon_radius"] = oracle.followon_radius(problem, target)
-        exact["truncation_length"] = oracle.truncation_length(problem, target)
+        functions += [followon_radius, truncation_length]
     else:
         notes.append(f"more than {LARGE} states: no followon_radius, no truncation_length")
-    for name, (_, truth) in LEARNERS.items():
-        arguments = (ridge,) if name in ("gem_system", "gq2_system") else ()
+    exact: dict[str, Any] = {"stationary": d}
+    exact |= {function.__name__: function(problem, target) for function in functions}
+    for name, build in SYSTEMS.items():
+        options = {"ridge": ridge} if "ridge" in inspect.signature(build).parameters else {}
         try:
-            system = getattr(oracle, name)(problem, target, *arguments)
-            exact[name] = _fixed_point(problem, system, exact[truth])
+            system = build(problem, target, **options)
+            if system.estimates is not None:
+                truth = exact[system.estimates]
+                exact[name] = _fixed_point(problem, system, truth, system.estimates)
         except ValueError as error:
             notes.append(f"{name}: {error}")
     rare = d < NOISE
@@ -106,3 +103,45 @@ def solve(
         for name in ("emphasis", "density_ratio", "followon_variance"):
             exact[name] = np.where(rare, np.nan, exact[name])
     return exact, notes
+
+
+def scalar_rows(exact: Mapping[str, Any]) -> list[tuple[str, float | None, str]]:
+    """Returns label, value (if there is one) and remark of each single number of [solve]."""
+    rows: list[tuple[str, float | None, str]] = [("objective J", exact["objective"], "")]
+    if "followon_radius" in exact:
+        infinite = np.isinf(exact["followon_variance"]).any()  # NaN is what is too rare to show
+        verdict = "infinite variance" if infinite else "finite variance"
+        rows.append(("radius of the trace's second moment", exact["followon_radius"], verdict))
+    rows.append(("contraction modulus (Proposition 1)", exact["contraction"].modulus, ""))
+    if "truncation_length" in exact:
+        n = exact["truncation_length"]
+        remark = "none is stable" if n is None else f"{n} ratio{'s' * (n != 1)} and more"
+        rows.append(("truncated emphasis stable from", None, remark))
+    return rows
+
+
+def state_columns(
+    problem: Problem, exact: Mapping[str, Any]
+) -> tuple[list[str], dict[str, Float[np.ndarray, " rows"]]]:
+    """Returns the row labels, after their heading, and the columns of a table of what [solve] found
+    for each state, or of a summary where there are many states."""
+    columns = {
+        "d": exact["stationary"],
+        "m": exact["emphasis"],
+        "sd of trace": np.sqrt(exact["followon_variance"]),
+        "ratio": exact["density_ratio"],
+        "v": exact["values"],
+    }
+    if problem.mdp.num_actions <= 6:
+        q = exact["action_values"]
+        columns |= {f"q({a})": q[:, a] for a in range(problem.mdp.num_actions)}
+    if problem.mdp.num_states <= MOST_STATES:
+        return ["state", *map(str, problem.labels)], columns
+    d = exact["stationary"]
+
+    def summarize(column: Float[np.ndarray, " s"]) -> Float[np.ndarray, " 3"]:
+        known = ~np.isnan(column)
+        return np.array([np.nanmin(column), d[known] @ column[known], np.nanmax(column)])
+
+    labels = ["over states", "smallest", "mean under d", "largest"]
+    return labels, {name: summarize(column) for name, column in columns.items()}

@@ -1,32 +1,35 @@
 """Mean fields of the linear learners: E[d_{t+1} - d_t] = alpha (vector - matrix d)."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from .. import _checks as checks
-from .._markov import Matrix
+from .. import _validation as checks
+from .._markov import as_dense, Matrix, Vector
 from ..mdp import policy_matrix, Problem
-from .chain import emphasis as exact_emphasis
-from .chain import target_chain
+from ..types import Estimand
+from .chain import emphasis as exact_emphasis, target_chain
+
+if TYPE_CHECKING:
+    from scipy.sparse.linalg import LinearOperator
 
 RANK_TOLERANCE = 1e-12
 DENSE = 1000  # features up to which a matrix of theirs is stored dense
 SPECTRUM = 600  # unknowns up to which eigenvalues are computed
 
 
-def weighted_gram(left, weight: np.ndarray, right):
+def weighted_gram(left: Matrix, weight: Vector, right: Matrix) -> Matrix:
     r"""$L^\top \mathrm{diag}(w) R$, dense unless it is large and sparse."""
     product = left.T @ (sparse.diags_array(weight) @ right)
-    if sparse.issparse(product) and product.shape[0] <= DENSE:
-        return product.toarray()
-    return product
+    return as_dense(product) if product.shape[0] <= DENSE else product
 
 
-def column_sizes(C) -> np.ndarray:
+def column_sizes(C: Matrix) -> Vector:
     """The sizes of the features behind a Gram matrix (1 for a feature that is 0 everywhere).
 
     A rank is decided after division by them: rare states and small features are not dependent.
@@ -35,7 +38,7 @@ def column_sizes(C) -> np.ndarray:
     return np.where(sizes > 0, sizes, 1.0)
 
 
-def weighted_norm(weight: np.ndarray, y: np.ndarray) -> float:
+def weighted_norm(weight: Vector, y: Vector) -> float:
     r"""$\sqrt{\sum_s w(s)y(s)^2}$, without overflow."""
     largest = float(np.abs(y).max(initial=0.0))
     return largest * float(np.sqrt(weight @ (y / largest) ** 2)) if largest > 0 else 0.0
@@ -52,13 +55,17 @@ class LinearSystem:
     - `sizes`: The size of each unknown's feature: the rank is that of $G_{jk}/(c_jc_k)$, where a
       singular value below 1e-12 is rounding. By default 1 for all, and the rank is relative to the
       largest singular value.
+    - `estimates`: What the learner estimates, if the system is that of a learner.
+    - `label`: The learner's name in tables.
     """
 
     matrix: Matrix
-    vector: np.ndarray
-    sizes: np.ndarray | None = None
+    vector: Vector
+    sizes: Vector | None = None
+    estimates: Estimand | None = None
+    label: str = ""
 
-    def drift(self, d: ArrayLike) -> Float[np.ndarray, " n"]:
+    def drift(self, d: ArrayLike) -> Vector:
         r"""The mean direction $h - Gd$ at $d$."""
         return self.vector - self.matrix @ np.asarray(d)
 
@@ -67,12 +74,11 @@ class LinearSystem:
         sigma = np.linalg.svd(self._scaled(self._dense("rank")), compute_uv=False)
         return int((sigma > RANK_TOLERANCE * max(sigma[0], self._least())).sum())
 
-    def solution(self) -> Float[np.ndarray, " n"]:
+    def solution(self) -> Vector:
         r"""The fixed point $G^{-1}h$; a `ValueError` if $G$ is singular."""
-        size = len(self.vector)
         singular = ValueError(
             f"matrix: the mean matrix is singular, so that the fixed point is not unique "
-            f"({size} unknowns); least_norm_solution() gives the shortest one"
+            f"({len(self.vector)} unknowns); least_norm_solution() gives the shortest one"
         )
         if sparse.issparse(self.matrix):
             from scipy.sparse.linalg import splu
@@ -85,22 +91,18 @@ class LinearSystem:
             if pivots.min() <= RANK_TOLERANCE * max(pivots.max(), self._least()):
                 raise singular
             return self._unscaled(factor.solve)
-        if self.rank() < size:
+        if self.rank() < len(self.vector):
             raise singular
-        matrix = self._scaled(self.matrix)
-        return self._unscaled(lambda vector: np.linalg.solve(matrix, vector))
+        return self._unscaled(lambda vector: np.linalg.solve(self._scaled(self.matrix), vector))
 
-    def least_norm_solution(self) -> Float[np.ndarray, " n"]:
+    def least_norm_solution(self) -> Vector:
         r"""The shortest $d$ among those that minimise $\|h - Gd\|$, namely $G^+h$."""
         U, sigma, Vt = np.linalg.svd(self._dense("least_norm_solution"))
         rank = min(self.rank(), int((sigma > np.finfo(float).eps * sigma[0]).sum()))
         return Vt[:rank].T @ (U[:, :rank].T @ self.vector / sigma[:rank])
 
     def slowest_mode(self) -> float | None:
-        r"""The smallest real part of an eigenvalue of $G$: negative, and the learner diverges.
-
-        None above 600 unknowns.
-        """
+        r"""The least real part of $G$'s eigenvalues (below 0 it diverges); None above 600."""
         if sparse.issparse(self.matrix) or len(self.vector) > SPECTRUM:
             return None
         slowest = float(np.linalg.eigvals(self.matrix).real.min())
@@ -114,14 +116,14 @@ class LinearSystem:
             return inverse @ matrix @ inverse
         return matrix / self.sizes[:, None] / self.sizes
 
-    def _unscaled(self, solve) -> np.ndarray:
+    def _unscaled(self, solve: Callable[[Vector], Vector]) -> Vector:
         sizes = 1.0 if self.sizes is None else self.sizes
         return solve(self.vector / sizes) / sizes
 
     def _least(self) -> float:
         return 0.0 if self.sizes is None else 1.0
 
-    def _dense(self, need: str) -> np.ndarray:
+    def _dense(self, need: str) -> Float[np.ndarray, "n n"]:
         if sparse.issparse(self.matrix):
             raise ValueError(
                 f"matrix: {need}() needs the singular values of a sparse system of "
@@ -130,14 +132,17 @@ class LinearSystem:
         return self.matrix
 
 
-def _stack(blocks, vectors, sizes) -> LinearSystem:
-    vector, sizes = np.concatenate(vectors), np.concatenate(sizes)
-    if any(sparse.issparse(block) for row in blocks for block in row):
-        return LinearSystem(sparse.csr_array(sparse.block_array(blocks)), vector, sizes)
-    return LinearSystem(np.block(blocks), vector, sizes)
+def _stack(
+    blocks: list[list[Matrix]],
+    vectors: Sequence[Float[np.ndarray, " _"]],
+    sizes: Sequence[Float[np.ndarray, " _"]],
+) -> LinearSystem:
+    is_sparse = any(sparse.issparse(block) for row in blocks for block in row)
+    matrix = sparse.csr_array(sparse.block_array(blocks)) if is_sparse else np.block(blocks)
+    return LinearSystem(matrix, np.concatenate(vectors), np.concatenate(sizes))
 
 
-def _gradient_system(C, A, b, ridge: float) -> LinearSystem:
+def _gradient_system(C: Matrix, A: Matrix, b: Vector, ridge: float) -> LinearSystem:
     r"""$G = [[C, A], [-A^\top, \eta I]]$ and $h = [b; 0]$."""
     checks.ridge(ridge)
     size = C.shape[0]
@@ -147,14 +152,13 @@ def _gradient_system(C, A, b, ridge: float) -> LinearSystem:
     return _stack([[C, A], [-A.T, ridge * eye]], [b, np.zeros(size)], [sizes, regularised])
 
 
-def _state_blocks(problem: Problem, target: ArrayLike | None, weight: np.ndarray):
+def _state_blocks(
+    problem: Problem, target: ArrayLike | None, weight: Float[np.ndarray, " s"]
+) -> tuple[Matrix, Matrix, Float[np.ndarray, " k"]]:
     r"""$X^\top D_w X$, $X^\top D_w(I - \gamma P_\pi)X$ and $X^\top D_w r_\pi$ for weights $w$."""
     chain, x = target_chain(problem, target), problem.x
-    return (
-        weighted_gram(x, weight, x),
-        weighted_gram(x, weight, x - chain.matrix @ x),
-        x.T @ (weight * chain.reward),
-    )
+    A = weighted_gram(x, weight, x - chain.matrix @ x)
+    return weighted_gram(x, weight, x), A, x.T @ (weight * chain.reward)
 
 
 def gem_system(
@@ -172,7 +176,8 @@ def gem_system(
     """
     d = problem.stationary
     C, forward, _ = _state_blocks(problem, target, d)
-    return _gradient_system(C, forward.T, problem.x.T @ (d * problem.interest), ridge)
+    system = _gradient_system(C, forward.T, problem.x.T @ (d * problem.interest), ridge)
+    return replace(system, estimates="emphasis", label="GEM")
 
 
 def gq2_system(
@@ -192,7 +197,8 @@ def gq2_system(
     weight = problem.stationary_actions.ravel()
     A = weighted_gram(xa, weight, xa - mdp.discounted() @ (average @ xa))
     b = xa.T @ (weight * mdp.mean_reward.ravel())
-    return _gradient_system(weighted_gram(xa, weight, xa), A, b, ridge)
+    system = _gradient_system(weighted_gram(xa, weight, xa), A, b, ridge)
+    return replace(system, estimates="action_values", label="GQ2")
 
 
 def gtd2_system(problem: Problem, target: ArrayLike | None = None) -> LinearSystem:
@@ -206,7 +212,8 @@ def gtd2_system(problem: Problem, target: ArrayLike | None = None) -> LinearSyst
     h = \begin{bmatrix} X^\top Dr_\pi \\ 0 \end{bmatrix}.
     $$
     """
-    return _gradient_system(*_state_blocks(problem, target, problem.stationary), ridge=0.0)
+    system = _gradient_system(*_state_blocks(problem, target, problem.stationary), ridge=0.0)
+    return replace(system, estimates="values", label="GTD2")
 
 
 def tdc_system(problem: Problem, target: ArrayLike | None = None) -> LinearSystem:
@@ -221,7 +228,8 @@ def tdc_system(problem: Problem, target: ArrayLike | None = None) -> LinearSyste
     $$
     """
     C, A, b = _state_blocks(problem, target, problem.stationary)
-    return _stack([[C, A], [C - A.T, A]], [b, b], [column_sizes(C)] * 2)
+    system = _stack([[C, A], [C - A.T, A]], [b, b], [column_sizes(C)] * 2)
+    return replace(system, estimates="values", label="TDC")
 
 
 def etd_system(
@@ -229,17 +237,11 @@ def etd_system(
 ) -> LinearSystem:
     r"""The mean field of ETD(0) in $\nu$.
 
-    $G = X^\top DM(I - \gamma P_\pi)X$ and $h = X^\top DMr_\pi$ with $M = \mathrm{diag}(m)$.
-
-    **Arguments:**
-
-    - `problem`, `target`: The problem and the target policy.
-    - `emphasis`: What weights the updates, an (s,) array; by default the exact $m_\pi$.
-      A learned emphasis $Xw$ gives the mean field of GEM-ETD(0).
+    $G = X^\top DM(I - \gamma P_\pi)X$ and $h = X^\top DMr_\pi$ with $M = \mathrm{diag}(m)$. The
+    emphasis $m$, an (s,) array, is by default the exact $m_\pi$; a learned one, $Xw$, gives the
+    mean field of GEM-ETD(0).
     """
-    if emphasis is None:
-        emphasis = exact_emphasis(problem, target)
-    weight = np.asarray(emphasis, dtype=np.float64)
+    weight = exact_emphasis(problem, target) if emphasis is None else np.asarray(emphasis, float)
     if weight.shape != problem.interest.shape or not np.isfinite(weight).all():
         raise ValueError(
             f"emphasis: got shape {weight.shape}; {problem.interest.shape} finite numbers are "
@@ -247,12 +249,14 @@ def etd_system(
         )
     weight = problem.stationary * weight
     _, A, b = _state_blocks(problem, target, weight)
-    return LinearSystem(A, b, column_sizes(weighted_gram(problem.x, np.abs(weight), problem.x)))
+    sizes = column_sizes(weighted_gram(problem.x, np.abs(weight), problem.x))
+    return LinearSystem(A, b, sizes, estimates="values", label="ETD(0)")
 
 
 def td_system(problem: Problem, target: ArrayLike | None = None) -> LinearSystem:
     r"""The mean field of TD(0): $G = X^\top D(I - \gamma P_\pi)X$ and $h = X^\top Dr_\pi$."""
-    return etd_system(problem, target, np.ones_like(problem.interest))
+    system = etd_system(problem, target, np.ones_like(problem.interest))
+    return replace(system, label="TD(0)")
 
 
 def reverse_td_system(problem: Problem, target: ArrayLike | None = None) -> LinearSystem:
@@ -261,27 +265,27 @@ def reverse_td_system(problem: Problem, target: ArrayLike | None = None) -> Line
     $w$ moves by $(i(S_{t+1}) + \gamma\rho_tx_t^\top w - x_{t+1}^\top w)x_{t+1}$, so that
     $G = X^\top(I - \gamma P_\pi^\top)DX$ and $h = X^\top Di$.
     """
-    d = problem.stationary
-    C, forward, _ = _state_blocks(problem, target, d)
-    b = problem.x.T @ (d * problem.interest)
-    return LinearSystem(forward.T, b, column_sizes(C))
+    C, forward, _ = _state_blocks(problem, target, problem.stationary)
+    b = problem.x.T @ (problem.stationary * problem.interest)
+    return LinearSystem(forward.T, b, column_sizes(C), estimates="emphasis", label="reversed TD(0)")
 
 
-def projection(problem: Problem, actions: bool = False):
+SYSTEMS: dict[str, Callable[..., LinearSystem]] = {
+    name: value
+    for name, value in list(globals().items())
+    if name.endswith("_system") and not name.startswith("_")
+}
+"""Every learner's mean field, by the name of its function: those above."""
+
+
+def projection(problem: Problem, actions: bool = False) -> "LinearOperator":
     r"""The projection $\Pi = X(X^\top DX)^{-1}X^\top D$ on the features, as a linear operator.
 
     `projection(problem) @ y` is $\Pi y$, the closest point of the span of $X$ in the norm
-    $\|\cdot\|_D$. It exists for dependent features too, where the inverse is a pseudo-inverse.
-
-    **Arguments:**
-
-    - `problem`: The problem.
-    - `actions`: Whether to project (s*a,) vectors on the state-action features by
-      $\tilde\Pi = \tilde X(\tilde X^\top\tilde D\tilde X)^{-1}\tilde X^\top\tilde D$ instead.
-
-    **Returns:**
-
-    A `scipy.sparse.linalg.LinearOperator`; `projection(problem) @ np.eye(s)` is the matrix.
+    $\|\cdot\|_D$, and `projection(problem) @ np.eye(s)` is the matrix. It exists for dependent
+    features too, where the inverse is a pseudo-inverse. With `actions` it projects (s*a,) vectors
+    on the state-action features by $\tilde\Pi = \tilde X(\tilde X^\top\tilde D\tilde X)^{-1}
+    \tilde X^\top\tilde D$ instead.
     """
     from scipy.sparse.linalg import LinearOperator, splu
 
@@ -303,14 +307,14 @@ def projection(problem: Problem, actions: bool = False):
         invert = factor.solve
     else:
         invert = np.linalg.pinv(C, rcond=RANK_TOLERANCE, hermitian=True).__matmul__
-    size = len(weight)
 
-    def project(y):
+    def project(y: Float[np.ndarray, "n *m"]) -> Float[np.ndarray, "n *m"]:
         return x @ invert(x.T @ (sparse.diags_array(weight) @ y))
 
-    def adjoint(y):
+    def adjoint(y: Float[np.ndarray, "n *m"]) -> Float[np.ndarray, "n *m"]:
         return sparse.diags_array(weight) @ (x @ invert(x.T @ y))
 
+    shape = (len(weight), len(weight))
     return LinearOperator(
-        (size, size), matvec=project, matmat=project, rmatvec=adjoint, rmatmat=adjoint, dtype=float
+        shape, matvec=project, matmat=project, rmatvec=adjoint, rmatmat=adjoint, dtype=float
     )

@@ -5,15 +5,24 @@ and the covariance of the weights at every time follow from a linear recursion, 
 error, where it settles, and the step sizes that are stable.
 """
 
-from .affine import Affine as Affine
-from .affine import affine as affine
-from .best import Best as Best
-from .best import best_step_size as best_step_size
-from .curve import Curve as Curve
-from .curve import learning_curve as learning_curve
-from .curve import Limit as Limit
-from .curve import limit as limit
-from .stability import Lyapunov as Lyapunov
-from .stability import lyapunov as lyapunov
-from .stability import Thresholds as Thresholds
-from .stability import thresholds as thresholds
+from .affine import (
+    affine_map as affine_map,
+    AffineMap as AffineMap,
+    Factory as Factory,
+    Initial as Initial,
+)
+from .best import Best as Best, best_step_size as best_step_size, Criterion as Criterion
+from .curve import (
+    Curve as Curve,
+    ErrorMeasure as ErrorMeasure,
+    learning_curve as learning_curve,
+    Limit as Limit,
+    limit as limit,
+)
+from .stability import (
+    Lyapunov as Lyapunov,
+    lyapunov as lyapunov,
+    Thresholds as Thresholds,
+    thresholds as thresholds,
+)
+from .summary import simulate as simulate, summarize as summarize

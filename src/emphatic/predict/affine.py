@@ -1,38 +1,63 @@
-"""A learner on a finite problem as a random affine map, found from its own step."""
+"""A learner on a finite problem as a random affine map, derived from its own step."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, PyTree
 from numpy.typing import ArrayLike
 
-from .. import _checks as checks
-from .._types import Agent, Learner, Sample
-from ..engine.measures import example_of
+from .. import _validation as checks
+from ..engine.linearization import linearize, vector_step, weight_names
+from ..engine.measures import example_transition
 from ..mdp import Problem
+from ..oracle.expectation import enumerate_samples
+from ..types import Agent, Array, Critic, Number, Sample
 
-MOST_BYTES = 2**32  # of memory, beyond which a prediction is refused
-VECTORS = 256  # of moments, that are at least kept where they are many
-KEYS = 4096  # first states that are drawn to see how a learner starts
-LATER = (1, 2**30)  # times at which a step must be what it is at time 0
-TOLERANCE = 1e-9  # of a map that is affine, and of a direction that is seen
+MAX_BYTES = 2**32  # a prediction that needs more memory is refused
+NUM_VECTORS = 256  # moments are stored at least this many times where they are many
+NUM_KEYS = 4096  # initial states that are drawn to see how a learner starts
+LATER_TIMES = (1, 2**30)  # where a step must be what it is at time 0
+TOLERANCE = 1e-9  # of affinity, and of a direction's share in a prediction
 
 Initial = ArrayLike | tuple[ArrayLike, ArrayLike] | None
-Maps = tuple[np.ndarray, ...]  # matrix, vector, slope and offset of every transition
+"""The initial weights: an array, a mean and a covariance, or None for the learner's own."""
+Factory = Callable[[Number], Critic]
+"""A function from a step size to a learner, such as [gem]."""
+Derivatives = tuple[tuple[Array, Array], tuple[Array, Array]]
+
+
+class Maps(NamedTuple):
+    """The affine map of every transition: of the step, and of the prediction before it."""
+
+    matrix: Float[np.ndarray, "y n n"]
+    vector: Float[np.ndarray, "y n"]
+    slope: Float[np.ndarray, "y n"]
+    offset: Float[np.ndarray, " y"]
+
+    def take(self, index: Int[np.ndarray, " z"]) -> "Maps":
+        """Returns the maps of some of the transitions."""
+        return Maps(*(array[index] for array in self))
+
+    def is_close(self, other: "Maps") -> bool:
+        """Whether all maps are equal up to rounding."""
+        return all(
+            np.abs(one - two).max(initial=0.0) <= 1e-13 * np.abs(one).max(initial=0.0)
+            for one, two in zip(self, other, strict=True)
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class Affine:
+class AffineMap:
     r"""A learner on a problem: $d_{t+1} = B(Y_t)d_t + b(Y_t)$ along a Markov chain $Z_t$.
 
     $Z_t$ is what step $t$ shares with the past: the state $S_t$, or $(S_t, A_t)$ if the step reads
-    $A_{t+1}$ as well. Axis y runs over all that can happen in a step.
+    $A_{t+1}$ as well. Axis y runs over everything that can happen in a step.
 
     **Arguments:**
 
@@ -41,9 +66,9 @@ class Affine:
     - `state`, `action`: $S_t$ and $A_t$.
     - `matrix`, `vector`: $B(y)$ and $b(y)$.
     - `slope`, `offset`: The prediction before the step, $c(y)^\top d_t + c_0(y)$.
-    - `start`, `stationary`: The laws of $Z_0$ and of $Z_t$ in the stationary regime.
+    - `start`, `stationary`: The distributions of $Z_0$, and of $Z_t$ in the stationary regime.
     - `mean`, `covariance`: Of $d_0$, which is independent of $Z_0$.
-    - `names`: What the numbers of $d$ are called.
+    - `names`: The names of the learner's weights.
     - `basis`: Orthonormal columns $Q$, such that these weights are $Q^\top d$ of the learner's.
     """
 
@@ -76,8 +101,8 @@ class Affine:
         T[:, 0, 0], T[:, 1:, 0], T[:, 1:, 1:] = 1.0, self.vector, self.matrix
         return T
 
-    def seen(self) -> "Affine":
-        r"""The same learner without the directions that no prediction ever sees.
+    def observable(self) -> "AffineMap":
+        r"""Returns the observable part: the weights that some prediction depends on.
 
         The rows $c(y)^\top$ and all their products with $B(y)$ span a space of functions of $d$
         that the steps map into itself. $Q^\top d$, for an orthonormal basis $Q$ of it, is all that
@@ -87,11 +112,11 @@ class Affine:
         size = self.vector.shape[1]
         moves = self.matrix - np.eye(size)
         largest = max(np.abs(moves).max(initial=0.0), np.finfo(float).tiny)
-        noise = TOLERANCE + 100 * np.finfo(float).eps / largest  # a small step is known to this
+        noise = TOLERANCE + 100 * np.finfo(float).eps / largest  # the accuracy of a small step
         basis = np.zeros((size, 0))
         new = self.slope / max(np.abs(self.slope).max(initial=0.0), np.finfo(float).tiny)
         while basis.shape[1] < size and new.size:
-            for _ in range(2):  # once more for what rounding has left
+            for _ in range(2):  # twice, for what rounding leaves
                 new = new - (new @ basis) @ basis.T
             sizes, rows = np.linalg.svd(new, full_matrices=False)[1:]
             rows = rows[sizes > noise]
@@ -109,138 +134,120 @@ class Affine:
         )
 
 
-def affine(
-    problem: Problem,
-    learner: Learner,
-    target: ArrayLike | None = None,
-    initial: Initial = None,
-) -> Affine:
-    r"""The affine map of a learner, from its own `step` at every transition of the problem.
+def affine_map(
+    problem: Problem, learner: Critic, target: ArrayLike | None = None, initial: Initial = None
+) -> AffineMap:
+    r"""Derives the affine map of a learner from its own `step` at every transition of the problem.
 
-    That the step is affine, that it does not change with the time, and whether it reads $A_{t+1}$
-    are found, not declared; a `ValueError` says what cannot be predicted exactly, and what can.
+    Whether the step is affine, whether it changes with the time, and whether it reads $A_{t+1}$ is
+    found out, not declared; a `ValueError` says what cannot be predicted exactly, and what can.
 
     **Arguments:**
 
     - `problem`: The problem.
     - `learner`: A learner with fixed step sizes, such as `gem(0.025)`.
     - `target`: The target policy; by default the problem's own.
-    - `initial`: The first weights in the order of the learner's state: an array, or a mean and a
+    - `initial`: The initial weights in the order of the learner's state: an array, or a mean and a
       covariance. By default as the learner starts: standard normal where that is random.
     """
-    return family(problem, lambda: learner, (), target, initial)()
+    return affine_maps(problem, lambda step_size: learner, 1.0, target, initial)(1.0)
 
 
-def family(
+def affine_maps(
     problem: Problem,
-    make: Callable[..., Learner],
-    example: tuple[float, ...],
+    factory: Factory,
+    example: float,
     target: ArrayLike | None = None,
     initial: Initial = None,
-) -> Callable[..., Affine]:
-    """The affine maps of learners that `make` makes from numbers, such as [gem] from a step size.
+) -> Callable[[float], AffineMap]:
+    """Returns the function from a step size to the affine map of its learner, compiled once.
 
-    What is returned takes those numbers, and is compiled once. At the `example` of them it is
-    found whether the learner is affine and how it starts.
+    Whether the learner is affine, and how it starts, is found out at the `example` of a step size.
     """
-    pi, learner = problem.require_target(target), make(*example)
+    pi, learner = problem.require_target(target), factory(example)
     if isinstance(learner, Agent):
         raise ValueError(
             "learner: an agent changes its own target, so that its step is not affine; its critics "
             "with a fixed target are, such as gem and gq2"
         )
-    names, rebuild, law = _beginning(problem, learner, initial)
-    outcome, chance, samples = _happenings(problem)
+    names, unravel, moments = _initial_weights(problem, learner, initial)
+    chance, samples, outcome = enumerate_samples(problem, np.ones(problem.mdp.num_states))
     size = len(names)
     unknowns = problem.mdp.num_states * (size + 1) * (size + 2) // 2
-    require(f"{unknowns} second moments", 16 * VECTORS * unknowns)
-    require(f"{len(outcome)} maps of {size} weights", 24 * len(outcome) * size**2)
-
-    def step(sizes: tuple, d: Any, sample: Sample) -> tuple[Any, Any]:
-        learner, policy, state = make(*sizes), jnp.asarray(pi), rebuild(d)
-        y = problem.view(policy[sample.state], policy[sample.state_next], sample)
-        return ravel_pytree(learner.step(state, y))[0], learner.predict(state, y)
+    require_memory(f"{unknowns} second moments", 16 * NUM_VECTORS * unknowns)
+    require_memory(f"{len(outcome)} maps of {size} weights", 24 * len(outcome) * size**2)
+    step = vector_step(problem, pi, unravel)
 
     @jax.jit
-    def evaluated(sizes: tuple, d: Any, samples: Sample) -> tuple[Any, Any]:
-        def of(sample: Sample) -> tuple[Any, Any]:
-            return step(sizes, d, sample), jax.jacfwd(step, argnums=1)(sizes, d, sample)
+    def evaluate(step_size: Number, d: jax.Array, samples: Sample) -> Derivatives:
+        def evaluate_one(sample: Sample) -> Derivatives:
+            return linearize(lambda d: step(factory(step_size), d, sample), d)
 
-        return jax.vmap(of)(samples)
+        return jax.vmap(evaluate_one)(samples)
 
-    def maps(sizes: tuple, time: int = 0) -> Maps:
-        when = replace(samples, time=np.full_like(samples.time, time))
+    def maps(step_size: float, time: int = 0) -> Maps:
+        timed = replace(samples, time=np.full_like(samples.time, time))
         with jax.enable_x64(True):
-            (vector, offset), (matrix, slope) = evaluated(sizes, np.zeros(size), when)
-        return tuple(np.asarray(each, np.float64) for each in (matrix, vector, slope, offset))
+            (vector, offset), (matrix, slope) = evaluate(step_size, np.zeros(size), timed)
+        return Maps(*(np.asarray(x, np.float64) for x in (matrix, vector, slope, offset)))
 
-    def at(d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def evaluate_at(d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         with jax.enable_x64(True):
-            moved, predicted = evaluated(example, d, samples)[0]
+            moved, predicted = evaluate(example, d, samples)[0]
         return np.asarray(moved), np.asarray(predicted)
 
-    found = maps(example)
-    _require_affine(learner, names, found, at)
-    _require_timeless(learner, found, [maps(example, time) for time in LATER])
-    return lambda *sizes: _assembled(problem, outcome, chance, samples, maps(sizes), law, names)
+    known = maps(example)
+    _require_affine(learner, names, known, evaluate_at)
+    _require_timeless(learner, known, [maps(example, time) for time in LATER_TIMES])
+    return lambda step_size: _assemble(
+        problem, outcome, chance, samples, maps(step_size), moments, names
+    )
 
 
-def require(what: str, needed: int) -> None:
-    """A `ValueError` if that many bytes are more than a prediction may use."""
-    if needed > MOST_BYTES:
+def require_memory(what: str, needed: int) -> None:
+    """Raises a `ValueError` if that many bytes are more than a prediction may use."""
+    if needed > MAX_BYTES:
         raise ValueError(
             f"problem: {what} would need {needed / 2**30:.3g} GiB of memory; at most "
-            f"{MOST_BYTES / 2**30:.3g} GiB are used"
+            f"{MAX_BYTES / 2**30:.3g} GiB are used"
         )
 
 
-def _happenings(problem: Problem) -> tuple[np.ndarray, np.ndarray, Sample]:
-    r"""All $(a, s', a')$ that can follow each $s$: the outcome's number, and the probability."""
-    mdp, mu = problem.mdp, problem.behavior
-    pair, state_next, p, reward, discount = mdp.outcomes
-    joint = (mu.ravel()[pair] * p)[:, None] * mu[state_next]
-    outcome, action_next = np.nonzero(joint)
-    state, action = np.divmod(pair[outcome], mdp.num_actions)
-    time, where = np.zeros(len(outcome), np.int32), state_next[outcome]
-    samples = Sample(time, state, action, reward[outcome], discount[outcome], where, action_next)
-    return outcome, joint[outcome, action_next], samples
-
-
-def _assembled(
+def _assemble(
     problem: Problem,
     outcome: np.ndarray,
     chance: np.ndarray,
     samples: Sample,
     maps: Maps,
-    law: tuple[np.ndarray, np.ndarray],
+    moments: tuple[np.ndarray, np.ndarray],
     names: Sequence[str],
-) -> Affine:
-    """The map along $S_t$ if it is the same for every $A_{t+1}$, and else along $(S_t, A_t)$."""
-    s, a, num_actions = samples.state, samples.action, problem.mdp.num_actions
+) -> AffineMap:
+    """Returns the map along $S_t$ if it is the same for every $A_{t+1}$, or along $(S_t, A_t)$."""
+    s, a, s_next, a_next = (
+        np.asarray(column)
+        for column in (samples.state, samples.action, samples.state_next, samples.action_next)
+    )
+    num_actions = problem.mdp.num_actions
     first = np.flatnonzero(np.diff(outcome, prepend=-1))  # of the next actions of an outcome
-    every = np.repeat(first, np.diff(first, append=len(outcome)))
-    if _same(maps, tuple(each[every] for each in maps)):
-        maps = tuple(each[first] for each in maps)
+    firsts = np.repeat(first, np.diff(first, append=len(outcome)))
+    if maps.is_close(maps.take(firsts)):
+        maps = maps.take(first)
         chance, s, a = np.add.reduceat(chance, first), s[first], a[first]
-        source, destination = s, samples.state_next[first]
+        source, destination = s, s_next[first]
         start, stationary = problem.start, problem.stationary
     else:
         source = s * num_actions + a
-        destination = samples.state_next * num_actions + samples.action_next
+        destination = s_next * num_actions + a_next
         start = (problem.start[:, None] * problem.behavior).ravel()
         stationary = problem.stationary_actions.ravel()
-    matrix, vector, slope, offset = maps
-    mean, covariance = law
-    return Affine(
+    mean, covariance = moments
+    return AffineMap(
         probability=chance / np.bincount(source, chance, len(start))[source],
         source=source,
         destination=destination,
         state=s,
         action=a,
-        matrix=matrix,
-        vector=vector,
-        slope=slope,
-        offset=offset,
+        **maps._asdict(),
         start=start,
         stationary=stationary,
         mean=mean,
@@ -250,50 +257,50 @@ def _assembled(
     )
 
 
-def _beginning(
-    problem: Problem, learner: Learner, initial: Initial
-) -> tuple[list[str], Callable[[Any], Any], tuple[np.ndarray, np.ndarray]]:
-    """The names of the weights, how a state is made of them, and the law of the first ones."""
+def _initial_weights(
+    problem: Problem, learner: Critic, initial: Initial
+) -> tuple[list[str], Callable[[jax.Array], PyTree], tuple[np.ndarray, np.ndarray]]:
+    """The names of the weights, the state that they make up, and their mean and covariance."""
     with jax.enable_x64(True):
-        example = jax.tree.map(jnp.asarray, example_of(problem, np.float64))
+        example = jax.tree.map(jnp.asarray, example_transition(problem, np.float64))
         first = learner.init(jax.random.key(0), example)
-        leaves = jax.tree_util.tree_leaves_with_path(first)
-        if any(not jnp.issubdtype(leaf.dtype, jnp.floating) for _, leaf in leaves):
+        if any(not jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in jax.tree.leaves(first)):
             raise ValueError(
                 f"learner: the state of {_name(learner)} has numbers that are not real"
             )
-        rebuild = ravel_pytree(first)[1]
-        keys = jax.random.split(jax.random.key(0), KEYS)
+        names, unravel = weight_names(first), ravel_pytree(first)[1]
+        keys = jax.random.split(jax.random.key(0), NUM_KEYS)
         draws = jax.vmap(lambda key: ravel_pytree(learner.init(key, example))[0])(keys)
-        draws = np.asarray(draws, np.float64).reshape(KEYS, -1)
-    names = [
-        jax.tree_util.keystr(path, simple=True, separator=".") + "".join(f"[{n}]" for n in index)
-        for path, leaf in leaves
-        for index in np.ndindex(leaf.shape)
-    ]
-    return names, rebuild, _law(draws, initial, names)
-
-
-def _law(draws: np.ndarray, initial: Initial, names: Sequence[str]) -> tuple[Any, Any]:
-    """Mean and covariance of the first weights, as given or as they are drawn."""
-    size = len(names)
+        draws = np.asarray(draws, np.float64).reshape(NUM_KEYS, -1)
     if initial is None:
-        random = np.ptp(draws, axis=0) > 0
-        mean, covariance = np.where(random, 0.0, draws[0]), np.diag(random.astype(float))
-        moment = draws - mean
-        far = max(
-            np.abs(moment.mean(0)).max(initial=0.0),
-            np.abs(moment.T @ moment / KEYS - covariance).max(initial=0.0),
+        return names, unravel, _standard_moments(draws)
+    return names, unravel, _given_moments(initial, names)
+
+
+def _standard_moments(draws: Float[np.ndarray, "m n"]) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and covariance of weights that are standard normal where they are random."""
+    random = np.ptp(draws, axis=0) > 0
+    mean, covariance = np.where(random, 0.0, draws[0]), np.diag(random.astype(float))
+    deviation = draws - mean
+    distance = max(
+        np.abs(deviation.mean(0)).max(initial=0.0),
+        np.abs(deviation.T @ deviation / NUM_KEYS - covariance).max(initial=0.0),
+    )
+    if distance > 8 / np.sqrt(NUM_KEYS):
+        raise ValueError(
+            "initial: not given, and the learner starts from random weights that are not "
+            "standard normal; give their mean and covariance"
         )
-        if far > 8 / np.sqrt(KEYS):
-            raise ValueError(
-                "initial: not given, and the learner starts from random weights that are not "
-                "standard normal; give their mean and covariance"
-            )
-        return mean, covariance
+    return mean, covariance
+
+
+def _given_moments(
+    initial: ArrayLike | tuple[ArrayLike, ArrayLike], names: Sequence[str]
+) -> tuple[np.ndarray, np.ndarray]:
+    size = len(names)
     mean, covariance = initial if isinstance(initial, tuple) else (initial, np.zeros((size, size)))
-    words = f"the weights {names[0]} to {names[-1]}" if names else "no weights"
-    mean = checks.shaped("initial", mean, (size,), words)
+    axes = f"the weights {names[0]} to {names[-1]}" if names else "no weights"
+    mean = checks.shaped("initial", mean, (size,), axes)
     covariance = checks.shaped("initial", covariance, (size, size), "a covariance")
     scale = np.abs(covariance).max(initial=0.0)
     if np.abs(covariance - covariance.T).max(initial=0.0) > TOLERANCE * scale:
@@ -303,21 +310,21 @@ def _law(draws: np.ndarray, initial: Initial, names: Sequence[str]) -> tuple[Any
     return mean, covariance
 
 
-def _name(learner: Learner) -> str:
+def _name(learner: Critic) -> str:
     return learner.name or "the learner"
 
 
 def _require_affine(
-    learner: Learner,
+    learner: Critic,
     names: Sequence[str],
     maps: Maps,
-    at: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
+    evaluate_at: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
 ) -> None:
     matrix, vector, slope, offset = maps
     rng, curved = np.random.default_rng(0), np.zeros(len(names), bool)
     for scale in (1.0, 1e3):
         d = scale * rng.normal(size=len(names))
-        moved, predicted = at(d)
+        moved, predicted = evaluate_at(d)
         allowed = TOLERANCE * (np.abs(vector) + np.abs(matrix) @ np.abs(d))
         curved |= ~(np.abs(moved - matrix @ d - vector) <= allowed).all(0)  # NaN too
         allowed = TOLERANCE * (np.abs(offset) + np.abs(slope) @ np.abs(d))
@@ -326,29 +333,19 @@ def _require_affine(
                 f"learner: what {_name(learner)} predicts is not affine in its weights"
             )
     if curved.any():
-        parts = [
-            list(dict.fromkeys(name.split("[")[0] for name in np.array(names)[which]))
-            for which in (curved, ~curved)
-        ]
-        offer = f"; what learns {', '.join(parts[1])} is: predict that learner alone" * bool(
-            parts[1]
+        not_affine, affine = (
+            ", ".join(dict.fromkeys(name.split("[")[0] for name in np.array(names)[index]))
+            for index in (curved, ~curved)
         )
+        offer = f"; what learns {affine} is: predict that learner alone" if affine else ""
         raise ValueError(
             f"learner: the step of {_name(learner)} is not affine in its weights, since "
-            f"{', '.join(parts[0])} is multiplied by what is learned{offer}"
+            f"{not_affine} is multiplied by what is learned{offer}"
         )
 
 
-def _same(maps: Maps, others: Maps) -> bool:
-    """Whether all are equal up to rounding."""
-    return all(
-        np.abs(one - other).max(initial=0.0) <= 1e-13 * np.abs(one).max(initial=0.0)
-        for one, other in zip(maps, others, strict=True)
-    )
-
-
-def _require_timeless(learner: Learner, maps: Maps, later: Sequence[Maps]) -> None:
-    if not all(_same(maps, other) for other in later):
+def _require_timeless(learner: Critic, maps: Maps, later: Sequence[Maps]) -> None:
+    if not all(maps.is_close(other) for other in later):
         raise ValueError(
             f"learner: the step of {_name(learner)} changes with the time; fixed step sizes and a "
             "fixed ridge are required"

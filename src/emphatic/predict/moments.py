@@ -8,12 +8,12 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy import sparse
 
-from .affine import Affine, require, VECTORS
+from .affine import AffineMap, NUM_VECTORS, require_memory
 
 DENSE = 3000  # unknowns up to which the recursion is a matrix
-FIRST, MOST = VECTORS, 2048  # vectors of a Krylov basis: at first, and at most
-AGREEMENT = 1e-7  # of what two bases say, one twice as large as the other
-EXHAUSTED = 1e-14  # what is left of a vector that adds nothing to a basis
+FIRST, MOST = NUM_VECTORS, 2048  # vectors of a Krylov basis: at first, and at most
+AGREEMENT = 1e-7  # relative, of two bases of which one is twice as large as the other
+EXHAUSTED = 1e-14  # the relative remainder of a vector that adds nothing to a basis
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,15 +37,15 @@ class Recursion:
 
     @property
     def size(self) -> int:
-        """How many unknowns there are."""
+        """The number of unknowns."""
         return self.count * len(self.half[0])
 
-    def packed(self, matrices: Float[np.ndarray, "z n n"]) -> Float[np.ndarray, " m"]:
-        """The unknowns of matrices."""
+    def pack(self, matrices: Float[np.ndarray, "z n n"]) -> Float[np.ndarray, " m"]:
+        """Returns the unknowns of matrices."""
         return matrices[:, *self.half].ravel()
 
-    def unpacked(self, unknowns: Float[np.ndarray, " m"]) -> Float[np.ndarray, "z n n"]:
-        """The matrices of unknowns."""
+    def unpack(self, unknowns: Float[np.ndarray, " m"]) -> Float[np.ndarray, "z n n"]:
+        """Returns the matrices of unknowns."""
         i, j = self.half
         matrices = np.empty((self.count, *self.maps.shape[1:]))
         matrices[:, i, j] = matrices[:, j, i] = unknowns.reshape(self.count, -1)
@@ -59,46 +59,46 @@ class Recursion:
     @cached_property
     def _arrivals(self) -> sparse.csr_array:
         rows = len(self.probability)
-        where = (self.destination, np.arange(rows))
-        return sparse.csr_array((self.probability, where), shape=(self.count, rows))
+        index = (self.destination, np.arange(rows))
+        return sparse.csr_array((self.probability, index), shape=(self.count, rows))
 
     def __call__(self, unknowns: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
-        """One step, without the matrix."""
-        moved = self.maps @ self.unpacked(unknowns)[self.source] @ self.maps.swapaxes(1, 2)
+        """Applies one step, without the matrix."""
+        moved = self.maps @ self.unpack(unknowns)[self.source] @ self.maps.swapaxes(1, 2)
         arrived = self._arrivals @ moved.reshape(len(moved), -1)
-        return self.packed(arrived.reshape(self.count, *moved.shape[1:]))
+        return self.pack(arrived.reshape(self.count, *moved.shape[1:]))
 
     def matrix(self) -> Float[np.ndarray, "m m"]:
-        """One step as a matrix."""
+        """Returns one step as a matrix."""
         i, j = self.half
-        found = np.zeros((self.count, len(i), self.count, len(i)))
+        operator = np.zeros((self.count, len(i), self.count, len(i)))
         for T, p, z, z_next in zip(
             self.maps, self.probability, self.source, self.destination, strict=True
         ):
             both = T[i][:, i] * T[j][:, j] + T[i][:, j] * T[j][:, i] * (i != j)
-            found[z_next, :, z] += p * both
-        return found.reshape(self.size, self.size)
+            operator[z_next, :, z] += p * both
+        return operator.reshape(self.size, self.size)
 
 
-def recursion(affine: Affine) -> Recursion:
+def recursion(affine: AffineMap) -> Recursion:
     r"""Of $M_z = \mathbb E[[1; d_t][1; d_t]^\top 1\{Z_t = z\}]$, whose corner is $\Pr(Z_t = z)$."""
-    return _of(affine, affine.augmented)
+    return _recursion(affine, affine.augmented)
 
 
-def homogeneous(affine: Affine) -> Recursion:
+def homogeneous(affine: AffineMap) -> Recursion:
     r"""Of $\mathbb E[e_te_t^\top1\{Z_t = z\}]$ for a difference $e_{t+1} = B(Y_t)e_t$."""
-    return _of(affine, affine.matrix)
+    return _recursion(affine, affine.matrix)
 
 
-def _of(affine: Affine, maps: np.ndarray) -> Recursion:
+def _recursion(affine: AffineMap, maps: np.ndarray) -> Recursion:
     chain = affine.probability, affine.source, affine.destination
-    found = Recursion(maps, *chain, len(affine.start))
-    width = 3 * found.size if found.size <= DENSE else 2 * FIRST
-    require(f"{found.size} second moments", 8 * width * found.size)
-    return found
+    operator = Recursion(maps, *chain, len(affine.start))
+    width = 3 * operator.size if operator.size <= DENSE else 2 * FIRST
+    require_memory(f"{operator.size} second moments", 8 * width * operator.size)
+    return operator
 
 
-def beginning(affine: Affine) -> Float[np.ndarray, "z n n"]:
+def initial_moments(affine: AffineMap) -> Float[np.ndarray, "z n n"]:
     """The moments at time 0."""
     size = len(affine.mean)
     joint = np.zeros((size + 1, size + 1))
@@ -107,8 +107,8 @@ def beginning(affine: Affine) -> Float[np.ndarray, "z n n"]:
     return affine.start[:, None, None] * joint
 
 
-def unit(affine: Affine) -> float:
-    """The size of weights: of the root of the mean field, at least 1."""
+def weight_scale(affine: AffineMap) -> float:
+    """The largest weight of the mean field's root and of the initial mean, at least 1."""
     chance = affine.stationary[affine.source] * affine.probability
     field = np.tensordot(chance, affine.matrix, axes=1) - np.eye(len(affine.mean))
     center = np.linalg.lstsq(field, -(chance @ affine.vector), rcond=1e-12)[0]
@@ -149,8 +149,8 @@ class Path:
 
     def moments(self, times: Int[np.ndarray, " t"]) -> Float[np.ndarray, "t l"]:
         """$v_t$ at times."""
-        found = self.coordinates(times)
-        return (found if self.basis is None else self.basis.T @ found).T
+        coordinates = self.coordinates(times)
+        return (coordinates if self.basis is None else self.basis.T @ coordinates).T
 
     def values(
         self, functional: Float[np.ndarray, " l"], times: Int[np.ndarray, " t"]
@@ -167,8 +167,8 @@ class Path:
         size = len(self.start)
         system, unit = np.eye(size) - self.matrix, np.zeros(size)
         system[0], unit[0] = self.mass, 1.0
-        found = np.linalg.solve(system, unit)
-        return found if self.basis is None else self.basis.T @ found
+        solution = np.linalg.solve(system, unit)
+        return solution if self.basis is None else self.basis.T @ solution
 
     def totals(
         self, functional: Float[np.ndarray, " l"], times: Int[np.ndarray, " t"]
@@ -186,27 +186,27 @@ def path(
     operator: Recursion,
     start: Float[np.ndarray, "z n n"],
     times: Int[np.ndarray, " t"],
-    unit: float = 1.0,
+    scale: float = 1.0,
 ) -> Path:
-    """The moments from a start on, by the matrix if it is small, or else in a Krylov space.
+    """Returns the moments from a start on, by the matrix if it is small, or in a Krylov space.
 
-    The space is doubled until twice as many vectors say the same at all times. In it lengths are
-    measured with weights divided by their `unit`, so that rounding in the large second moments
+    The space is doubled until twice as many vectors agree at all times. In it lengths are
+    measured with weights divided by their `scale`, so that rounding in the large second moments
     does not drown the small numbers that drive them.
     """
-    first, conserved = operator.packed(start), mass(operator)
+    first, conserved = operator.pack(start), mass(operator)
     if operator.size <= DENSE:
         return Path(operator.matrix(), first, None, conserved)
-    each = np.append(1.0, np.full(len(start[0]) - 1, unit))
-    units = np.tile(np.outer(each, each)[operator.half], operator.count)
+    scales = np.append(1.0, np.full(len(start[0]) - 1, scale))
+    units = np.tile(np.outer(scales, scales)[operator.half], operator.count)
     space = Krylov(lambda v: operator(v * units) / units, first / units)
     before, growth, size = np.zeros((0, len(times))), np.nan, FIRST
     while True:
         space.grow(size)
         begin = np.zeros(len(space.matrix))
         begin[0] = np.linalg.norm(first / units)
-        found = Path(space.matrix, begin, space.basis * units, space.basis @ (conserved * units))
-        after = found.coordinates(times)
+        result = Path(space.matrix, begin, space.basis * units, space.basis @ (conserved * units))
+        after = result.coordinates(times)
         with np.errstate(invalid="ignore"):  # infinity minus infinity
             change = after - np.pad(before, ((0, len(after) - len(before)), (0, 0)))
             agreed = np.linalg.norm(change, axis=0) <= AGREEMENT * np.linalg.norm(after, axis=0)
@@ -215,7 +215,7 @@ def path(
             last, growth = growth, np.abs(np.linalg.eigvals(space.matrix)).max()
             agreed = np.where(beyond, abs(growth - last) <= 1e-3 * (growth - 1.0), agreed)
         if space.exhausted or agreed.all():
-            return found
+            return result
         if size >= min(MOST, operator.size):
             known = times[agreed].max(initial=0)
             raise ValueError(
@@ -244,10 +244,12 @@ class Krylov:
         return self.projected[: self.projected.shape[1]]
 
     def grow(self, size: int) -> None:
-        """Up to that many vectors, fewer if they already span all that can be reached."""
+        """Grows to that many vectors, or fewer if they already span all that can be reached."""
         done = self.projected.shape[1]
         size = min(size, self.rows.shape[1])
-        require(f"{size} vectors of {self.rows.shape[1]} moments", 16 * size * self.rows.shape[1])
+        require_memory(
+            f"{size} vectors of {self.rows.shape[1]} moments", 16 * size * self.rows.shape[1]
+        )
         rows, H = np.zeros((size + 1, self.rows.shape[1])), np.zeros((size + 1, size))
         rows[: done + 1], H[: done + 1, :done] = self.rows, self.projected
         while done < size and not self.exhausted:
@@ -270,22 +272,22 @@ def powers(
     times: Int[np.ndarray, " t"],
     conserved: Float[np.ndarray, " m"],
 ) -> Float[np.ndarray, "m t"]:
-    r"""$H^th$ at all times at once, with one squaring for each binary digit.
+    r"""Returns $H^th$ at all times at once, with one squaring for each binary digit.
 
-    A row $\mu^\top = \mu^\top H$ is kept as it is after each squaring: an eigenvalue that should be
-    one would otherwise drift by $10^{-16}$ a step.
+    A row $\mu^\top = \mu^\top H$ is restored after each squaring: otherwise an eigenvalue that
+    should be one would drift by $10^{-16}$ a step.
     """
-    found, digits = np.repeat(start[:, None], len(times), axis=1), np.array(times)
+    result, digits = np.repeat(start[:, None], len(times), axis=1), np.array(times)
     back = conserved / (conserved @ conserved)
     with np.errstate(over="ignore", invalid="ignore"):
         while digits.any():
             odd = digits % 2 == 1
-            found[:, odd] = matrix @ found[:, odd]
+            result[:, odd] = matrix @ result[:, odd]
             digits = digits // 2
             if digits.any():
                 matrix = matrix @ matrix
                 matrix += np.outer(back, conserved - conserved @ matrix)
                 if not np.isfinite(matrix).all():
-                    found[:, digits > 0] = np.inf
+                    result[:, digits > 0] = np.inf
                     break
-    return np.where(np.isfinite(found), found, np.inf)
+    return np.where(np.isfinite(result), result, np.inf)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,16 +9,19 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from .. import _checks as checks
-from .._types import Learner
+from .. import _validation as checks
 from ..mdp import Problem
+from ..types import Array, Critic, Key
 from . import moments
-from .affine import Affine, affine, family, require
+from .affine import affine_map, affine_maps, AffineMap, Factory, require_memory
 
-EXAMPLE = 0.125  # a step size at which the structure of a learner is found
-FURTHEST = 2.0**30  # up to this factor from where it begins a threshold is sought
+EXAMPLE = 0.125  # a step size at which the structure of a learner is derived
+MAX_FACTOR = 2.0**30  # how far from the natural step size a threshold is sought
 PRECISION = 1e-6  # of a threshold, relative
-RESIDUAL = 0.1  # of an equation whose right-hand side is I: what is left of it is still positive
+RESIDUAL = 0.1  # of an equation whose right-hand side is I: the rest of it is still positive
+
+
+Carry = tuple[Array, Array]  # where every chain is, and its vector
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Lyapunov:
     **Arguments:**
 
     - `estimate`: Of $\lim_t\frac1t\log\|B(Y_t)\cdots B(Y_1)\|$. Below 0 paths forget where they
-      began, almost surely; above 0 they diverge.
+      started, almost surely; above 0 they diverge.
     - `low`, `high`: The ends of a confidence interval.
     """
 
@@ -53,65 +55,66 @@ class Lyapunov:
 
 
 def thresholds(
-    problem: Problem, make: Callable[[float], Learner], *, target: ArrayLike | None = None
+    problem: Problem, factory: Factory, *, target: ArrayLike | None = None
 ) -> Thresholds:
-    r"""The step sizes up to which a learner is stable in mean and in mean square, by bisection.
+    r"""Finds the step sizes up to which a learner is stable, in mean and in mean square.
 
     A learner is stable in mean if $f'(z') = \sum_{y: z\to z'}\Pr(y|z)B(y)f(z)$ has a spectral
     radius below one, and in mean square if $M'(z') = \sum_{y: z\to z'}\Pr(y|z)B(y)M(z)B(y)^\top$
-    has. Directions that no prediction ever sees are left out: where features are dependent there
-    are some that no update moves, whose radius is 1 at every step size.
+    has. Only the observable part of the weights counts: where features are linearly dependent,
+    some directions are moved by no update, and have the radius 1 at every step size.
 
     **Arguments:**
 
     - `problem`: The problem.
-    - `make`: Makes the learner of a step size, such as [gem].
+    - `factory`: A function from a step size to a learner, such as [gem].
     - `target`: The target policy; by default the problem's own.
     """
-    return stable_up_to(family(problem, make, (EXAMPLE,), target))
+    return bisect_thresholds(affine_maps(problem, factory, EXAMPLE, target))
 
 
-def stable_up_to(maps: Callable[[float], Affine]) -> Thresholds:
-    """The thresholds of a family of learners."""
-    begin = natural(maps)
-    in_mean = _largest(lambda size: is_stable_in_mean(maps(size).seen()), begin)
-    in_square = _largest(lambda size: is_stable_in_mean_square(maps(size).seen()), begin)
-    return Thresholds(in_mean, in_square)
+def bisect_thresholds(maps: Callable[[float], AffineMap]) -> Thresholds:
+    """Finds the thresholds of learners whose affine maps depend on a step size."""
+    begin = natural_step_size(maps)
+    return Thresholds(
+        mean=_bisect(lambda size: is_stable_in_mean(maps(size).observable()), begin),
+        mean_square=_bisect(lambda size: is_stable_in_mean_square(maps(size).observable()), begin),
+    )
 
 
-def natural(maps: Callable[[float], Affine]) -> float:
-    """The step size at which the largest of all steps just turns some direction around."""
-    matrix = maps(EXAMPLE).seen().matrix
+def natural_step_size(maps: Callable[[float], AffineMap]) -> float:
+    """Returns the step size at which the largest of all steps just reverses some direction."""
+    matrix = maps(EXAMPLE).observable().matrix
     move = np.linalg.norm(matrix - np.eye(matrix.shape[1]), ord=2, axis=(1, 2)).max(initial=0.0)
     return EXAMPLE / float(move) if move > 0 else np.inf
 
 
-def _largest(stable: Callable[[float], bool], begin: float) -> float:
+def _bisect(is_stable: Callable[[float], bool], begin: float) -> float:
     """The end of the stable step sizes: bracketed by halving and doubling, then bisected."""
     if np.isinf(begin):
         return np.inf
     low, high = begin, begin
-    while not stable(low):
+    while not is_stable(low):
         low, high = low / 2, low
-        if low < begin / FURTHEST:
+        if low < begin / MAX_FACTOR:
             return 0.0
     while low == high:
-        if not stable(2 * high):
+        if not is_stable(2 * high):
             high = 2 * high
-        elif high > begin * FURTHEST:
+        elif high > begin * MAX_FACTOR:
             return np.inf
         else:
             low = high = 2 * high
     while high - low > PRECISION * low:
         middle = (low + high) / 2
-        low, high = (middle, high) if stable(middle) else (low, middle)
+        low, high = (middle, high) if is_stable(middle) else (low, middle)
     return low
 
 
-def is_stable_in_mean(affine: Affine) -> bool:
-    """Whether the mean of every difference of weights dies out."""
+def is_stable_in_mean(affine: AffineMap) -> bool:
+    """Whether the mean of every difference of weights vanishes."""
     count, size = len(affine.start), affine.matrix.shape[1]
-    require(f"the mean of {count * size} unknowns", 24 * (count * size) ** 2)
+    require_memory(f"the mean of {count * size} unknowns", 24 * (count * size) ** 2)
     operator = np.zeros((count, size, count, size))
     for B, p, z, z_next in zip(
         affine.matrix, affine.probability, affine.source, affine.destination, strict=True
@@ -121,8 +124,8 @@ def is_stable_in_mean(affine: Affine) -> bool:
     return bool(np.abs(np.linalg.eigvals(matrix)).max(initial=0.0) < 1.0)
 
 
-def is_stable_in_mean_square(affine: Affine) -> bool:
-    r"""Whether the second moments of every difference of weights die out.
+def is_stable_in_mean_square(affine: AffineMap) -> bool:
+    r"""Whether the second moments of every difference of weights vanish.
 
     Their recursion $L$ maps positive semidefinite matrices to such, so that its radius is below 1
     exactly if some $X \succ 0$ has $X - LX \succ 0$. The solution of $X - LX = I$ decides: it is
@@ -132,24 +135,24 @@ def is_stable_in_mean_square(affine: Affine) -> bool:
         return True
     operator = moments.homogeneous(affine)
     size = affine.matrix.shape[1]
-    ones = operator.packed(np.broadcast_to(np.eye(size), (operator.count, size, size)))
+    identity = operator.pack(np.broadcast_to(np.eye(size), (operator.count, size, size)))
     if operator.size <= moments.DENSE:
         try:
-            found = np.linalg.solve(np.eye(operator.size) - operator.matrix(), ones)
+            solution = np.linalg.solve(np.eye(operator.size) - operator.matrix(), identity)
         except np.linalg.LinAlgError:
             return False
     else:
-        found = _krylov_solution(operator, ones)
-    return bool(np.linalg.eigvalsh(operator.unpacked(found)).min() > 0.0)
+        solution = _krylov_solution(operator, identity)
+    return bool(np.linalg.eigvalsh(operator.unpack(solution)).min() > 0.0)
 
 
-def _krylov_solution(operator: moments.Recursion, ones: np.ndarray) -> np.ndarray:
+def _krylov_solution(operator: moments.Recursion, identity: np.ndarray) -> np.ndarray:
     """A solution of $X - LX = I$ up to a residual that leaves the right-hand side positive."""
-    space, size = moments.Krylov(operator, ones), moments.FIRST
+    space, size = moments.Krylov(operator, identity), moments.FIRST
     while True:
         space.grow(size)
         unit = np.zeros(len(space.matrix))
-        unit[0] = np.linalg.norm(ones)
+        unit[0] = np.linalg.norm(identity)
         inside = np.linalg.solve(np.eye(len(unit)) - space.matrix, unit)
         if space.exhausted or abs(space.rest * inside[-1]) <= RESIDUAL:
             return inside @ space.basis
@@ -163,7 +166,7 @@ def _krylov_solution(operator: moments.Recursion, ones: np.ndarray) -> np.ndarra
 
 def lyapunov(
     problem: Problem,
-    learner: Learner,
+    learner: Critic,
     *,
     target: ArrayLike | None = None,
     num_steps: int = 100_000,
@@ -171,32 +174,32 @@ def lyapunov(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Lyapunov:
-    r"""The top Lyapunov exponent, estimated from the growth of random vectors on many chains.
+    r"""Estimates the top Lyapunov exponent from the growth of random vectors on many chains.
 
-    Chains start from the stationary law, and the first fifth of each is left out: the vectors need
-    that time to turn to the slowest direction. The interval is Student's, over the chains.
+    Chains start from the stationary distribution, and the first fifth of each is left out: the
+    vectors need that time to turn to the slowest direction. The interval is Student's, over the
+    chains.
 
     **Arguments:**
 
     - `problem`, `learner`, `target`: As for [learning_curve].
     - `num_steps`: The length of each chain.
-    - `num_chains`: How many there are, independent of each other; at least 2.
+    - `num_chains`: The number of independent chains, at least 2.
     - `confidence`: The level of the interval.
-    - `seed`: Draws everything.
+    - `seed`: The seed of all random numbers.
     """
-    return exponent(
-        affine(problem, learner, target).seen(), num_steps, num_chains, confidence, seed
-    )
+    affine = affine_map(problem, learner, target).observable()
+    return estimate_lyapunov(affine, num_steps, num_chains, confidence, seed)
 
 
-def exponent(
-    seen: Affine,
+def estimate_lyapunov(
+    affine: AffineMap,
     num_steps: int = 100_000,
     num_chains: int = 64,
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Lyapunov:
-    """The exponent of a learner without unseen directions."""
+    """Estimates the exponent of an observable map; see [lyapunov]."""
     from scipy import stats
 
     checks.count("num_steps", num_steps)
@@ -206,9 +209,9 @@ def exponent(
         raise ValueError(f"num_chains: got {num_chains}; at least 2 are required for an interval")
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence: got {confidence}; a number in (0, 1) is required")
-    if not seen.matrix.shape[1]:
+    if not affine.matrix.shape[1]:
         return Lyapunov(-np.inf, -np.inf, -np.inf)
-    growth = _growth(seen, num_steps, num_chains, seed)
+    growth = _growth(affine, num_steps, num_chains, seed)
     if not np.isfinite(growth).all():  # a product of steps is 0
         return Lyapunov(-np.inf, -np.inf, -np.inf)
     mean, deviation = growth.mean(), growth.std(ddof=1) / np.sqrt(num_chains)
@@ -216,18 +219,20 @@ def exponent(
     return Lyapunov(float(mean), float(mean - width), float(mean + width))
 
 
-def _growth(affine: Affine, num_steps: int, num_chains: int, seed: int) -> Float[np.ndarray, " n"]:
+def _growth(
+    affine: AffineMap, num_steps: int, num_chains: int, seed: int
+) -> Float[np.ndarray, " n"]:
     """The mean growth of the logarithm of a vector's length on each chain."""
     order = np.argsort(affine.source, kind="stable")
     source, size = affine.source[order], affine.matrix.shape[1]
     first = np.searchsorted(source, np.arange(len(affine.start) + 1))
     above = np.cumsum(affine.probability[order]) - np.unique(source, return_inverse=True)[1]
-    parts = affine.matrix[order], affine.destination[order], source + above, first
+    tables = affine.matrix[order], affine.destination[order], source + above, first
     with jax.enable_x64(True):
-        matrix, destination, upto, first, law = map(jnp.asarray, (*parts, affine.stationary))
-        keys = jax.random.split(jax.random.key(seed), 3)
+        matrix, destination, upto, first = map(jnp.asarray, tables)
+        keys, law = jax.random.split(jax.random.key(seed), 3), jnp.asarray(affine.stationary)
 
-        def step(carry: tuple, key: Any) -> tuple:
+        def step(carry: Carry, key: Key) -> tuple[Carry, Array]:
             z, v = carry
             y = jnp.searchsorted(upto, z + jax.random.uniform(key, (num_chains,)), side="right")
             y = jnp.clip(y, first[z], first[z + 1] - 1)  # where rounding leaves a gap
@@ -236,10 +241,10 @@ def _growth(affine: Affine, num_steps: int, num_chains: int, seed: int) -> Float
             return (destination[y], v / length[:, None]), jnp.log(length)
 
         @jax.jit
-        def run(z: Any, v: Any) -> Any:
+        def run(z: Array, v: Array) -> Array:
             return jax.lax.scan(step, (z, v), jax.random.split(keys[2], num_steps))[1]
 
-        z = jax.random.choice(keys[0], len(affine.start), (num_chains,), p=law)
+        z = jax.random.choice(keys[0], len(law), (num_chains,), p=law)
         v = jax.random.normal(keys[1], (num_chains, size))
         growth = np.asarray(run(z, v / jnp.linalg.norm(v, axis=1, keepdims=True)))
     return growth[num_steps // 5 :].mean(0)

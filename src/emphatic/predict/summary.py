@@ -1,172 +1,117 @@
-"""All exact predictions about one learner at once, and a picture of them."""
-
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+"""All exact predictions about one learner at once, and simulated errors to compare them with."""
 
 import numpy as np
+from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
-from . import _checks as checks
-from . import learners, oracle
-from ._names import unknown
-from ._types import Learner
-from .engine import Measure, run
-from .mdp import Problem
-from .predict.affine import family, Initial
-from .predict.best import best_of, By
-from .predict.curve import log_spaced, root, root_mean_squares, settled, weights
-from .predict.curve import Measure as Error
-from .predict.stability import exponent, stable_up_to
+from .. import _validation as checks, oracle
+from ..engine import Measure, run
+from ..mdp import Problem
+from ..types import Critic
+from .affine import affine_map, affine_maps, Factory, Initial
+from .best import Criterion, minimize_error
+from .curve import error_form, ErrorMeasure, root_mean_squares, square_root, stationary_limit
+from .stability import bisect_thresholds, estimate_lyapunov
 
-NUM_WINDOWS, NUM_DOTS = 1000, 40  # of simulated runs: that are measured, and that are drawn
-COMPONENT_STEP_SIZE = 0.025  # of GEM inside of another learner, as in the paper's Figure 3
-SQUARE = Measure(
-    lambda m, own, learner, state, y: (learner.predict(state, y) - m[y.state]) ** 2,
+NUM_WINDOWS = 1000  # of a simulated run
+TIMES_PER_DECADE = 20
+SQUARED_ERROR = Measure(
+    lambda m, lane, learner, state, y: (learner.predict(state, y) - m[y.state]) ** 2,
     oracle.emphasis,
 )
 
-Made = Callable[[Any], Learner]
-Build = Callable[[Problem, np.ndarray, float], Made]
-LEARNERS: dict[str, tuple[Build, Error]] = {
-    "gem": (lambda p, pi, ridge: lambda size: learners.gem(size, ridge), "emphasis"),
-    "reverse-td": (lambda p, pi, ridge: learners.reverse_td, "emphasis"),
-    "lms": (lambda p, pi, ridge: lambda size: learners.lms(learners.followon(), size), "emphasis"),
-    "gq2": (lambda p, pi, ridge: lambda size: learners.gq2(size, ridge), "value"),
-    "gtd2": (lambda p, pi, ridge: learners.gtd2, "value"),
-    "tdc": (lambda p, pi, ridge: learners.tdc, "value"),
-    "td": (lambda p, pi, ridge: learners.td, "value"),
-    "etd-exact": (
-        lambda p, pi, ridge: (
-            lambda size: learners.etd(learners.exact(oracle.emphasis(p, pi)), size)
-        ),
-        "value",
-    ),
-    "etd": (lambda p, pi, ridge: lambda size: learners.etd(learners.followon(), size), "value"),
-    "gem-etd": (
-        lambda p, pi, ridge: (
-            lambda size: learners.etd(learners.gem(COMPONENT_STEP_SIZE, ridge), size)
-        ),
-        "value",
-    ),
-}
-"""Learners by name, and what their error is about; the last two are not affine, and refused."""
-WITH_RIDGE = ("gem", "gq2", "gem-etd")
 
-
-def maker(
-    problem: Problem, target: ArrayLike | None, name: str, ridge: float
-) -> tuple[Made, Error]:
-    """What makes a named learner from a step size, and what its error is about."""
-    if name.replace("_", "-") not in LEARNERS:
-        raise unknown("learner", name, LEARNERS)
-    name = name.replace("_", "-")
-    checks.ridge(ridge)
-    if ridge and name not in WITH_RIDGE:
-        raise ValueError(f"ridge: {name} has none; only {', '.join(WITH_RIDGE)} have")
-    build, measure = LEARNERS[name]
-    return build(problem, problem.require_target(target), ridge), measure
-
-
-def prediction(
+def summarize(
     problem: Problem,
-    make: Made,
+    factory: Factory,
     step_size: float,
     num_steps: int,
     *,
-    measure: Error = "emphasis",
     target: ArrayLike | None = None,
     initial: Initial = None,
-    best: By | None = None,
-) -> dict[str, Any]:
-    """The error at log-spaced times, its limit, the thresholds and the Lyapunov exponent.
+    best_by: Criterion | None = None,
+) -> dict[str, object]:
+    """Computes the error at log-spaced times, its limit, the thresholds and the exponent.
 
     **Arguments:**
 
-    - `problem`, `target`, `measure`, `initial`: As for [learning_curve].
-    - `make`, `step_size`: Makes the learner of a step size, and its own one.
+    - `problem`, `target`, `initial`: As for [learning_curve].
+    - `factory`: A function from a step size to a learner, such as [gem]; the error is that of what
+      the learner says it estimates.
+    - `step_size`: The step size.
     - `num_steps`: The last of the times.
-    - `best`: Whether to look for the best step size as well, and by what.
+    - `best_by`: What to choose the best step size by; None does not look for it.
 
     **Returns:**
 
     Keyed as `emphatic predict --json` prints it.
     """
     checks.count("steps", num_steps)
-    maps, times = family(problem, make, (step_size,), target, initial), log_spaced(num_steps)
-    seen = maps(step_size).seen()
-    squares = weights(problem, target, seen, measure)
-    stable = stable_up_to(maps)
-    found = None
-    if best is not None:
-        found = best_of(maps, lambda each: weights(problem, target, each, measure), num_steps, best)
+    measure = error_measure(factory(step_size))
+    maps, times = affine_maps(problem, factory, step_size, target, initial), log_spaced(num_steps)
+    affine = maps(step_size).observable()
+    form = error_form(problem, target, affine, measure)
+    stable = bisect_thresholds(maps)
+    best = best_by and minimize_error(
+        maps, lambda affine: error_form(problem, target, affine, measure), num_steps, best_by
+    )
     return {
         "steps": times,
-        f"{measure}_rmse": root_mean_squares(seen, squares, times),
-        "limit": settled(seen, squares).rmse,
+        f"{measure}_rmse": root_mean_squares(affine, form, times),
+        "limit": stationary_limit(affine, form).rmse,
         "mean_threshold": stable.mean,
         "mean_square_threshold": stable.mean_square,
-        "lyapunov": exponent(seen),
-        "best_step_size": None if found is None else found.step_size,
+        "lyapunov": estimate_lyapunov(affine),
+        "best_step_size": best and best.step_size,
     }
 
 
-def simulated(
+def error_measure(learner: Critic) -> ErrorMeasure:
+    """Returns what the error of a learner is measured against, from what it says it estimates."""
+    match learner.estimates:
+        case "emphasis":
+            return "emphasis"
+        case "values" | "action_values":
+            return "value"
+        case _:
+            raise ValueError(
+                f"learner: {learner.name or 'it'} estimates neither the emphasis nor values, so "
+                "that its error is not defined"
+            )
+
+
+def log_spaced(num_steps: int) -> Int[np.ndarray, " t"]:
+    """Returns the times 0 and `num_steps`, and between them about 20 for every factor of ten."""
+    powers = 10.0 ** np.arange(0.0, np.log10(max(num_steps, 1)), 1.0 / TIMES_PER_DECADE)
+    return np.unique(np.append(np.rint(powers), [0, num_steps])).astype(np.int64)
+
+
+def simulate(
     problem: Problem,
-    learner: Learner,
+    learner: Critic,
     num_steps: int,
     num_runs: int,
-    measure: Error,
+    *,
     target: ArrayLike | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Times, and the root-mean-square error over runs of the engine that start as the learner does.
+) -> tuple[Float[np.ndarray, " t"] | Int[np.ndarray, " t"], Float[np.ndarray, " t"]]:
+    """Runs a learner from its own start; returns times and root-mean-square errors over runs.
 
-    The emphasis error is averaged over windows, whose middles the times are.
+    The emphasis error is averaged over windows, and the times are their midpoints.
     """
-    window = -(-num_steps // NUM_WINDOWS)
-    asked = {"num_steps": num_steps, "seeds": num_runs, "record_every": window, "target": target}
+    measure, window = error_measure(learner), -(-num_steps // NUM_WINDOWS)
+    dataset = run(
+        problem,
+        {"one": learner},
+        num_steps=num_steps,
+        seeds=num_runs,
+        target=target,
+        record_every=window,
+        measures={"square": SQUARED_ERROR} if measure == "emphasis" else ["weights"],
+    )
     if measure == "emphasis":
-        dataset = run(problem, {"one": learner}, measures={"square": SQUARE}, **asked)
         ends, square = dataset["time"].values, dataset["square"].sel(learner="one").values
-        return ends - (np.diff(ends, prepend=0) + 1) / 2, root(square.mean(0))
-    dataset = run(problem, {"one": learner}, measures=["weights"], **asked)
+        return ends - (np.diff(ends, prepend=0) + 1) / 2, square_root(square.mean(0))
     d = dataset["one_weights"].values.astype(np.float64)
     x = np.concatenate([np.ones((*d.shape[:2], 1)), d], axis=-1)
-    from .predict import affine
-
-    G = weights(problem, target, affine(problem, learner, target), measure)[0]
-    return dataset["time"].values, root(np.einsum("rti,ij,rtj->rt", x, G, x).mean(0))
-
-
-def draw(
-    path: Path,
-    title: str,
-    found: dict[str, Any],
-    dots: tuple[np.ndarray, np.ndarray] | None = None,
-) -> None:
-    """A picture of the exact curve and its limit, with simulated errors as dots."""
-    from .figures import style
-
-    name = next(key for key in found if key.endswith("_rmse"))
-    with style.context():
-        figure, ((axes,),) = style.panels(1, 1, figsize=(6.4, 4.2))
-        curve = np.where(np.isfinite(found[name]), found[name], np.nan)
-        axes.plot(found["steps"], curve, color=style.BLACK, lw=1.3, label="exact")
-        if np.isfinite(found["limit"]):
-            axes.axhline(found["limit"], color=style.VERMILION, ls="--", lw=1, label="exact limit")
-        if dots is not None:
-            times, errors = dots
-            shown = np.unique(np.geomspace(1, len(times), NUM_DOTS).astype(int)) - 1
-            label = "simulated: root mean square over runs"
-            axes.plot(times[shown], errors[shown], "o", color=style.BLUE, mfc="none", label=label)
-        axes.set_xscale("symlog", linthresh=1.0)
-        axes.set_xlim(0, found["steps"][-1])
-        axes.set_ylim(bottom=0)
-        axes.set_xlabel("steps")
-        axes.set_ylabel(f"{name.removesuffix('_rmse')} error, root mean square")
-        axes.set_title(title)
-        axes.legend()
-        try:
-            figure.savefig(path, dpi=150)
-        except OSError as error:
-            raise ValueError(f"plot: {path} cannot be written: {error.strerror}") from None
+    G = error_form(problem, target, affine_map(problem, learner, target), measure)[0]
+    return dataset["time"].values, square_root(np.einsum("rti,ij,rtj->rt", x, G, x).mean(0))

@@ -4,7 +4,7 @@ from typing import Literal
 
 import numpy as np
 
-from .. import _checks as checks
+from .. import _validation as checks
 from ..mdp import MDP, Problem
 
 Features = Literal["original", "one-hot", "zero-hot", "aliased"]
@@ -42,12 +42,7 @@ def baird(features: Features = "original", solid: float = 0.1, discount: float =
     }
     if features not in x:
         raise ValueError(f"features: got {features!r}; one of {', '.join(x)} is required")
-    return Problem(
-        MDP(transition, reward=np.tile([0.0, 1.0], (7, 1)), discount=discount),
-        behavior=np.tile([1.0 / 7.0, 6.0 / 7.0], (7, 1)),
-        interest=1.0,
-        x=x[features],
-        start=np.full(7, 1.0 / 7.0),
-        target=np.tile([solid, 1.0 - solid], (7, 1)),
-        labels=np.arange(1, 8),
-    )
+    mdp = MDP(transition, reward=np.tile([0.0, 1.0], (7, 1)), discount=discount)
+    behavior = np.tile([1.0 / 7.0, 6.0 / 7.0], (7, 1))
+    target, start = np.tile([solid, 1.0 - solid], (7, 1)), np.full(7, 1.0 / 7.0)
+    return Problem(mdp, behavior, 1.0, x[features], None, start, target, labels=np.arange(1, 8))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .. import _checks as checks
+from .. import _validation as checks
 from ..mdp import MDP, Problem
 
 
@@ -23,18 +23,11 @@ def boyan(discount: float = 1.0, one_down: float = 0.1) -> Problem:
     transition = np.zeros((13, 2, 13))
     transition[0] = 1.0 / 13.0
     transition[1, :, 0] = 1.0
-    for s in range(2, 13):
-        transition[s, 0, s - 1] = transition[s, 1, s - 2] = 1.0
+    transition[range(2, 13), 0, range(1, 12)] = transition[range(2, 13), 1, range(11)] = 1.0
     reward, gamma = np.full((13, 2), -3.0), np.full((13, 2), float(discount))
     reward[0], reward[1] = 0.0, -2.0
     gamma[0] = 0.0
-    anchors = np.array([12, 8, 4, 0])
-    x = np.maximum(0.0, 1.0 - np.abs(np.arange(13)[:, None] - anchors) / 4.0)
-    return Problem(
-        MDP(transition, reward, gamma),
-        behavior=np.full((13, 2), 0.5),
-        interest=1.0,
-        x=x,
-        start=np.full(13, 1.0 / 13.0),
-        target=np.tile([one_down, 1.0 - one_down], (13, 1)),
-    )
+    x = np.maximum(0.0, 1.0 - np.abs(np.arange(13)[:, None] - [12, 8, 4, 0]) / 4.0)
+    behavior, start = np.full((13, 2), 0.5), np.full(13, 1.0 / 13.0)
+    target = np.tile([one_down, 1.0 - one_down], (13, 1))
+    return Problem(MDP(transition, reward, gamma), behavior, 1.0, x, start=start, target=target)

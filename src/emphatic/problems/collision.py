@@ -4,7 +4,7 @@ from itertools import combinations
 
 import numpy as np
 
-from .. import _checks as checks
+from .. import _validation as checks
 from ..mdp import MDP, Problem
 
 
@@ -25,21 +25,15 @@ def collision(seed: int = 0, discount: float = 0.9) -> Problem:
     """
     checks.seed(seed)
     transition = np.zeros((8, 2, 8))
-    for s in range(7):
-        transition[s, 0, s + 1] = 1.0
-    transition[7, 0, :4] = 0.25
-    transition[:, 1, :4] = 0.25
+    transition[range(7), 0, range(1, 8)] = 1.0
+    transition[7, 0, :4] = transition[:, 1, :4] = 0.25
     reward, gamma = np.zeros((8, 2)), np.zeros((8, 2))
     reward[7, 0] = 1.0
     gamma[:7, 0] = discount
     rows = np.zeros((20, 6))
     for row, ones in zip(rows, combinations(range(6), 3), strict=True):
         row[list(ones)] = 1.0
-    return Problem(
-        MDP(transition, reward, gamma),
-        behavior=np.repeat([[1.0, 0.0], [0.5, 0.5]], 4, axis=0),
-        interest=1.0,
-        x=np.random.default_rng(seed).permutation(rows)[:8],
-        start=np.repeat([0.25, 0.0], 4),
-        target=np.tile([1.0, 0.0], (8, 1)),
-    )
+    x, start = np.random.default_rng(seed).permutation(rows)[:8], np.repeat([0.25, 0.0], 4)
+    behavior = np.repeat([[1.0, 0.0], [0.5, 0.5]], 4, axis=0)
+    target = np.tile([1.0, 0.0], (8, 1))
+    return Problem(MDP(transition, reward, gamma), behavior, 1.0, x, start=start, target=target)

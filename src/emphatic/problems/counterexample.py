@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .. import _checks as checks
+from .. import _validation as checks
 from ..mdp import MDP, Problem
 
 ACTOR_FEATURES = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
@@ -30,11 +30,6 @@ def counterexample(continuing: bool = False, discount: float = 0.9, first: float
     transition[1:, :, 0] = 1.0
     reward = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
     episodic = np.array([[1.0, 1.0], [0.0, 0.0], [0.0, 0.0]])
-    return Problem(
-        MDP(transition, reward, discount if continuing else episodic),
-        behavior=np.tile([0.25, 0.75], (3, 1)),
-        interest=1.0,
-        x=np.eye(3),
-        start=np.eye(3)[0],
-        target=np.tile([first, 1.0 - first], (3, 1)),
-    )
+    mdp = MDP(transition, reward, discount if continuing else episodic)
+    behavior, target = np.tile([0.25, 0.75], (3, 1)), np.tile([first, 1.0 - first], (3, 1))
+    return Problem(mdp, behavior, interest=1.0, x=np.eye(3), start=np.eye(3)[0], target=target)

@@ -7,13 +7,14 @@ import zlib
 import numpy as np
 from scipy import sparse
 
-from .._files import checksum, replacing
-from ..mdp import MDP, Problem
+from .._files import atomic_write, checksum
+from ..mdp import ArrayField, MDP, Problem
 
 FORMAT = "emphatic problem 1"
 ARRAYS = ("reward", "discount", "behavior", "interest", "start", "target", "labels")
 MATRICES = ("transition", "x", "xa")  # dense under their name, csr as four arrays
 PARTS = ("data", "indices", "indptr", "shape")
+UNREADABLE = (OSError, ValueError, EOFError, AttributeError, RuntimeError)
 
 
 def save(problem: Problem, path: str | os.PathLike) -> None:
@@ -24,17 +25,12 @@ def save(problem: Problem, path: str | os.PathLike) -> None:
     the four arrays `M.data`, `M.indices`, `M.indptr` and `M.shape` of its csr form. Shapes are
     those of [MDP] and [Problem].
     """
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         np.savez_compressed(file, allow_pickle=False, **_contents(problem))
 
 
 def digest(problem: Problem) -> str:
-    """What tells one problem from another: the SHA-256 of all that [save] would write.
-
-    **Arguments:**
-
-    - `problem`: The problem.
-    """
+    """Computes the SHA-256 of all that [save] would write, which identifies a problem."""
     return checksum("problem", _contents(problem))
 
 
@@ -72,25 +68,16 @@ def load(path: str | os.PathLike) -> Problem:
             arrays = {key: file[key] for key in file.files}
     except FileNotFoundError:
         raise ValueError(f"path: {path} does not exist") from None
-    except (
-        OSError,
-        ValueError,
-        EOFError,
-        AttributeError,
-        RuntimeError,
-        zlib.error,
-        zipfile.BadZipFile,
-    ) as error:
+    except (*UNREADABLE, zlib.error, zipfile.BadZipFile) as error:
         raise ValueError(f"path: {path} cannot be read as a problem: {error}") from None
 
-    def take(name):
+    def read(name: str) -> ArrayField:
         if f"{name}.data" not in arrays:
             return arrays.get(name)
         try:
             data, indices, indptr, shape = (arrays[f"{name}.{part}"] for part in PARTS)
-            matrix = sparse.csr_array(
-                (np.asarray(data, np.float64), indices, indptr), shape=tuple(shape.tolist())
-            )
+            entries = (np.asarray(data, np.float64), indices, indptr)
+            matrix = sparse.csr_array(entries, shape=tuple(shape.tolist()))
             matrix.check_format(full_check=True)
             return matrix
         except KeyError as error:
@@ -101,12 +88,12 @@ def load(path: str | os.PathLike) -> Problem:
     written = arrays.get("format", np.array(FORMAT))
     if str(written) != FORMAT:
         raise ValueError(f"path: {path} has the format {str(written)!r}; {FORMAT!r} is required")
-    found = {name: take(name) for name in (*MATRICES, *ARRAYS)}
+    fields = {name: read(name) for name in (*MATRICES, *ARRAYS)}
     for name in ("transition", "reward", "discount", "behavior", "interest", "x"):
-        if found[name] is None:
+        if fields[name] is None:
             raise ValueError(f"path: {path} lacks the key {name!r}")
     try:
-        mdp = MDP(*(found.pop(name) for name in ("transition", "reward", "discount")))
-        return Problem(mdp, **found)
+        mdp = MDP(*(fields.pop(name) for name in ("transition", "reward", "discount")))
+        return Problem(mdp, **fields)
     except ValueError as error:
         raise ValueError(f"path: {path}: {error}") from None

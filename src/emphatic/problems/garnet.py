@@ -1,20 +1,27 @@
 """Random problems that are ergodic by construction."""
 
+from collections.abc import Sequence
+from typing import TypeAlias
+
 import numpy as np
+from jaxtyping import Float, Int
 from scipy import sparse
 
-from .. import _checks as checks
+from .. import _validation as checks
 from ..mdp import MDP, Problem
 
+Triple: TypeAlias = tuple[int | np.integer | Int[np.ndarray, " s"], ...]  # (s, a, s')
 SPARSE_FROM = 1000  # states from which the transition is stored sparse
 
 
-def _draw_successors(rng, forced: list[tuple], shape: tuple[int, int, int], num_states: int):
-    """Distinct random successors of each (s, a), with the forced (s, a, s') among them."""
+def _draw_successors(
+    rng: np.random.Generator, forced: Sequence[Triple], shape: tuple[int, int, int], num_states: int
+) -> Int[np.ndarray, "s a branching"]:
+    """Draws distinct successors of each (s, a), with the forced (s, a, s') among them."""
     if num_states < SPARSE_FROM:
         keys = rng.random((*shape[:2], num_states))
-        for where in forced:
-            keys[where] = -1.0  # sorted first
+        for triple in forced:
+            keys[triple] = -1.0  # sorted first
         return np.argsort(keys, axis=-1)[..., : shape[2]]
     successors = rng.integers(num_states, size=shape)
     for column, (s, a, s_next) in enumerate(forced):
@@ -56,22 +63,16 @@ def garnet(
     - `greediness`: The scale of the policies' preferences: 0 makes both policies uniform.
     - `seed`: Draws everything.
     """
-    for name, value in (
-        ("num_states", num_states),
-        ("num_actions", num_actions),
-        ("branching", branching),
-        ("num_features", num_features),
-    ):
-        checks.count(name, value)
+    checks.count("num_states", num_states)
+    checks.count("num_actions", num_actions)
+    checks.count("branching", branching)
+    checks.count("num_features", num_features)
     if branching > num_states:
-        raise ValueError(
-            f"branching: got {branching}; at most num_states = {num_states} is possible"
-        )
+        most = f"at most num_states = {num_states} is possible"
+        raise ValueError(f"branching: got {branching}; {most}")
     if branching == num_actions == 1 < num_states:
-        raise ValueError(
-            "branching: got 1 with a single action; a chain with one way on is not aperiodic, so "
-            "branching or num_actions must be at least 2"
-        )
+        reason = "a chain with one way on is not aperiodic, so branching or num_actions must be"
+        raise ValueError(f"branching: got 1 with a single action; {reason} at least 2")
     if not np.isfinite(greediness):
         raise ValueError(f"greediness: got {greediness}; a finite number is required")
     checks.seed(seed)
@@ -88,30 +89,18 @@ def garnet(
     rows = np.repeat(np.arange(num_states * num_actions), branching)
     shape = (num_states * num_actions, num_states)
     transition = sparse.csr_array((p.ravel(), (rows, successors.ravel())), shape=shape)
-    dense = num_states < SPARSE_FROM
 
-    def policy():
+    def draw_policy() -> Float[np.ndarray, "s a"]:
         preference = greediness * rng.normal(size=(num_states, num_actions))
         preference = np.exp(preference - preference.max(1, keepdims=True))
         return 0.9 * preference / preference.sum(1, keepdims=True) + 0.1 / num_actions
 
-    behavior, target = policy(), policy()
+    behavior, target = draw_policy(), draw_policy()
     x = rng.normal(size=(num_states, num_features))
-    if not dense:
-        kept = rng.integers(num_features, size=num_states)
-        x = sparse.csr_array(
-            (x[range(num_states), kept], (np.arange(num_states), kept)), shape=x.shape
-        )
-    return Problem(
-        MDP(
-            transition.toarray().reshape(num_states, num_actions, num_states)
-            if dense
-            else transition,
-            reward=rng.normal(size=(num_states, num_actions)),
-            discount=discount,
-        ),
-        behavior=behavior,
-        interest=rng.uniform(0.5, 1.5, num_states),
-        x=x,
-        target=target,
-    )
+    if num_states < SPARSE_FROM:
+        transition = transition.toarray().reshape(num_states, num_actions, num_states)
+    else:
+        states, column = np.arange(num_states), rng.integers(num_features, size=num_states)
+        x = sparse.csr_array((x[states, column], (states, column)), shape=x.shape)
+    mdp = MDP(transition, rng.normal(size=(num_states, num_actions)), discount)
+    return Problem(mdp, behavior, rng.uniform(0.5, 1.5, num_states), x, target=target)

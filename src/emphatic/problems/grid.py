@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from .. import _checks as checks
+from .. import _validation as checks
 from ..mdp import MDP, Problem
 
 MOVES = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])  # right, down, left, up
@@ -42,42 +42,28 @@ def grid(
     checks.probability("slip", slip)
     states = width * height
     column, row = np.arange(states) % width, np.arange(states) // width
-    reached = np.stack(
-        [
-            np.clip(row + dy, 0, height - 1) * width + np.clip(column + dx, 0, width - 1)
-            for dx, dy in MOVES
-        ],
-        axis=1,
-    )
+    columns = np.clip(column[:, None] + MOVES[:, 0], 0, width - 1)
+    reached = np.clip(row[:, None] + MOVES[:, 1], 0, height - 1) * width + columns
     p = (1.0 - slip) * np.eye(4) + slip / 4.0
     data = np.broadcast_to(p, (states, 4, 4)).ravel()
-    indices = np.repeat(reached[:, None], 4, axis=1).ravel()
-    transition = sparse.csr_array(
-        (data, indices, np.arange(0, 16 * states + 1, 4)), shape=(4 * states, states)
+    indices, pointers = (
+        np.repeat(reached[:, None], 4, axis=1).ravel(),
+        np.arange(4 * states + 1) * 4,
     )
+    transition = sparse.csr_array((data, indices, pointers), shape=(4 * states, states))
     transition.sum_duplicates()
-    reward = np.zeros((states, 4))
-    gamma = discount
+    reward, gamma = np.zeros((states, 4)), discount
     if goal:
         # Every action of the goal, the last state, leads to the start.
-        kept = transition[:-4]
-        restart = sparse.csr_array(
-            (np.ones(4), (np.arange(4), np.zeros(4, int))), shape=(4, states)
-        )
-        transition = sparse.vstack([kept, restart], format="csr")
+        restart = sparse.csr_array((np.ones(4), np.zeros(4, int), np.arange(5)), shape=(4, states))
+        transition = sparse.vstack([transition[:-4], restart], format="csr")
         reward[-1] = 1.0
         gamma = np.full((states, 4), float(discount))
         gamma[-1] = 0.0
     across, down = min(tiles, width), min(tiles, height)
     block = (row * down // height) * across + column * across // width
-    x = sparse.csr_array(
-        (np.ones(states), block, np.arange(states + 1)), shape=(states, across * down)
-    )
-    return Problem(
-        MDP(transition, reward, gamma),
-        behavior=np.full((states, 4), 0.25),
-        interest=1.0,
-        x=x,
-        start=np.eye(1, states)[0],
-        target=np.tile([0.4, 0.4, 0.1, 0.1], (states, 1)),
-    )
+    one_hot, shape = (np.ones(states), block, np.arange(states + 1)), (states, across * down)
+    x = sparse.csr_array(one_hot, shape=shape)
+    behavior, target = np.full((states, 4), 0.25), np.tile([0.4, 0.4, 0.1, 0.1], (states, 1))
+    start = np.eye(1, states)[0]
+    return Problem(MDP(transition, reward, gamma), behavior, 1.0, x, start=start, target=target)

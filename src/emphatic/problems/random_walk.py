@@ -4,7 +4,7 @@ from typing import Literal
 
 import numpy as np
 
-from .. import _checks as checks
+from .. import _validation as checks
 from ..mdp import MDP, Problem
 
 Features = Literal["tabular", "inverted", "dependent"]
@@ -38,11 +38,6 @@ def random_walk(features: Features = "tabular", right: float = 0.6) -> Problem:
     }
     if features not in x:
         raise ValueError(f"features: got {features!r}; one of {', '.join(x)} is required")
-    return Problem(
-        MDP(transition, reward, discount),
-        behavior=np.full((5, 2), 0.5),
-        interest=1.0,
-        x=x[features],
-        start=np.eye(5)[2],
-        target=np.tile([1.0 - right, right], (5, 1)),
-    )
+    mdp, behavior = MDP(transition, reward, discount), np.full((5, 2), 0.5)
+    start, target = np.eye(5)[2], np.tile([1.0 - right, right], (5, 1))
+    return Problem(mdp, behavior, interest=1.0, x=x[features], start=start, target=target)

@@ -18,10 +18,6 @@ def two_state(discount: float = 0.99) -> Problem:
     """
     transition = np.zeros((2, 2, 2))
     transition[:, 0, 0] = transition[:, 1, 1] = 1.0
-    return Problem(
-        MDP(transition, reward=0.0, discount=discount),
-        behavior=np.full((2, 2), 0.5),
-        interest=1.0,
-        x=np.array([[1.0], [2.0]]),
-        target=np.array([[0.0, 1.0], [0.0, 1.0]]),
-    )
+    mdp = MDP(transition, reward=0.0, discount=discount)
+    target, x = np.tile([0.0, 1.0], (2, 1)), np.array([[1.0], [2.0]])
+    return Problem(mdp, behavior=np.full((2, 2), 0.5), interest=1.0, x=x, target=target)

@@ -9,8 +9,8 @@ import numpy as np
 
 from .. import statistics
 from ..statistics import Interval
-from .scale import thinned
-from .section import measures_of, Section
+from .scale import thin
+from .section import measure_names, Section
 
 if TYPE_CHECKING:
     import xarray
@@ -33,7 +33,7 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Learned:
+class LearnerResults:
     """One learner in one case, on the runs that did not choose its hyper-parameters."""
 
     name: str
@@ -48,7 +48,7 @@ class Learned:
     diverged: int
     rate: Interval
     sensitivity: float | None
-    flattery: float | None
+    selection_bias: float | None
     selecting: np.ndarray
     times: np.ndarray
     curve: Interval
@@ -87,7 +87,7 @@ class Case:
     place: Mapping[str, Any]
     measure: str
     threshold: float
-    learners: Sequence[Learned]
+    learners: Sequence[LearnerResults]
     comparisons: Sequence[Comparison]
     not_run: Sequence[str]
 
@@ -99,8 +99,11 @@ class Case:
 
 def analyse(section: Section) -> list[Case]:
     """Every case of every measure, in the order of the datasets."""
-    datasets = [_complete(each) for each in section.datasets]
-    names = [name for each in datasets for name in measures_of(each)]
+    datasets = [
+        each if "run" in each.coords else each.assign_coords(run=np.arange(each.sizes["run"]))
+        for each in section.datasets
+    ]
+    names = [name for each in datasets for name in measure_names(each)]
     measures = section.measures or list(dict.fromkeys(names))
     return [
         _case(section, measure, place, parts)
@@ -109,15 +112,9 @@ def analyse(section: Section) -> list[Case]:
     ]
 
 
-def learners_of(cases: Sequence[Case]) -> list[str]:
+def learner_names(cases: Sequence[Case]) -> list[str]:
     """The names of all learners, in their order."""
     return list(dict.fromkeys(each.name for case in cases for each in case.learners))
-
-
-def _complete(dataset: "xarray.Dataset") -> "xarray.Dataset":
-    if "run" not in dataset.coords:
-        dataset = dataset.assign_coords(run=np.arange(dataset.sizes["run"]))
-    return dataset
 
 
 def _places(
@@ -126,7 +123,7 @@ def _places(
     """The cases, each with the parts of the datasets that are about it."""
     found: dict[tuple, tuple[dict[str, Any], list[xarray.Dataset]]] = {}
     for dataset in datasets:
-        if measure not in measures_of(dataset):
+        if measure not in measure_names(dataset):
             continue
         part = dataset[[measure, "diverged"]]
         values = [part[name].values.tolist() for name in section.cases]
@@ -137,10 +134,7 @@ def _places(
 
 
 def _case(
-    section: Section,
-    measure: str,
-    place: dict[str, Any],
-    parts: Sequence["xarray.Dataset"],
+    section: Section, measure: str, place: dict[str, Any], parts: Sequence["xarray.Dataset"]
 ) -> Case:
     present, missing = {}, []
     for part in parts:
@@ -153,9 +147,10 @@ def _case(
     first = [each[measure].isel(time=0).values.ravel() for each in present.values()]
     usual = statistics.median(np.nan_to_num(np.concatenate(first), nan=np.inf)) if first else np.inf
     threshold = section.thresholds.get(measure, float(usual) / 2)
-    learners = [_learned(section, measure, name, own, threshold) for name, own in present.items()]
-    pairs = itertools.combinations(learners, 2)
-    compared = [_compared(section, *pair) for pair in pairs]
+    learners = [
+        _learner_results(section, measure, name, own, threshold) for name, own in present.items()
+    ]
+    compared = [_compare(section, *pair) for pair in itertools.combinations(learners, 2)]
     return Case(place, measure, threshold, learners, [each for each in compared if each], missing)
 
 
@@ -169,11 +164,8 @@ def _own(part: "xarray.Dataset", measure: str) -> "xarray.Dataset | None":
     reached = known.any([name for name in known.dims if name != "time"]).values
     part = part.isel(time=slice(int(np.flatnonzero(reached)[-1]) + 1))
     for axis in _axes(part):
-        first = part[measure].isel({axis: [0]}).values
-        place = part[measure].dims.index(axis) if axis in part[measure].dims else None
-        if place is None or np.array_equal(
-            part[measure].values, np.broadcast_to(first, part[measure].shape), equal_nan=True
-        ):
+        values = part[measure].variable
+        if axis not in values.dims or values.broadcast_equals(values.isel({axis: 0})):
             part = part.isel({axis: 0}, drop=True)
     return part
 
@@ -182,9 +174,9 @@ def _axes(part: "xarray.Dataset") -> list[str]:
     return [str(name) for name in part["diverged"].dims if name not in ("run", "time")]
 
 
-def _learned(
+def _learner_results(
     section: Section, measure: str, name: str, part: "xarray.Dataset", threshold: float
-) -> Learned:
+) -> LearnerResults:
     rule, statistic = RULES[section.rule], STATISTICS[section.statistic]
     axes = _axes(part)
     splits = part.sizes["run"] > 1 and _any_choice(section, measure)
@@ -197,8 +189,9 @@ def _learned(
     runs = {each: _runs(of(dataset, measure)) for each, of in RULES.items()}
     arrived = _runs(statistics.time_to(dataset, measure, threshold))
     bad = _lost(dataset, measure).transpose("run").values
-    times = thinned(dataset.sizes["time"])
-    return Learned(
+    times = thin(dataset.sizes["time"])
+    curves = _curves(dataset, measure)[times]
+    return LearnerResults(
         name=name,
         point=point,
         at_edge=tuple(axis for axis in axes if _at_edge(part[axis].values, point[axis])),
@@ -209,14 +202,12 @@ def _learned(
         area=statistics.interval(runs["area"], statistic),
         time=statistics.interval(arrived, statistics.median),
         diverged=int(bad.sum()),
-        rate=statistics.divergence(bad),
+        rate=statistics.divergence_rate(bad),
         sensitivity=statistics.sensitivity(grid, FACTOR) if axes and (grid >= 0).all() else None,
-        flattery=float(chosen.flattery) if splits and axes else None,
-        selecting=chosen.selecting.values,
+        selection_bias=float(chosen.selection_bias) if splits and axes else None,
+        selecting=chosen.selection_errors.values,
         times=dataset["time"].values[times],
-        curve=statistics.interval(
-            _curves(dataset, measure)[times], statistic, num_resamples=CURVE_RESAMPLES
-        ),
+        curve=statistics.interval(curves, statistic, num_resamples=CURVE_RESAMPLES),
         num_windows=dataset.sizes["time"],
         panels={
             axis: _panel(section, measure, axis, axes, selecting, independent) for axis in axes
@@ -255,9 +246,8 @@ def _lost(dataset: "xarray.Dataset", measure: str) -> "xarray.DataArray":
 
 def _at_edge(values: np.ndarray, value: Any) -> bool:
     """Whether a larger grid might have had something better."""
-    if len(values) < 3 or values.dtype.kind not in "iuf":
-        return False
-    return value in (values.min(), values.max()) and value != 0
+    is_grid = len(values) >= 3 and values.dtype.kind in "iuf"
+    return is_grid and value != 0 and value in (values.min(), values.max())
 
 
 def _panel(
@@ -276,7 +266,7 @@ def _panel(
     return Panel(independent[axis].values, interval, bad.sum(axis=1), bad.shape[1])
 
 
-def _compared(section: Section, one: Learned, other: Learned) -> Comparison | None:
+def _compare(section: Section, one: LearnerResults, other: LearnerResults) -> Comparison | None:
     """The two on the runs that both have, the one with the smaller error first."""
     shared = np.intersect1d(one.errors["run"].values, other.errors["run"].values)
     if not len(shared):
@@ -286,37 +276,30 @@ def _compared(section: Section, one: Learned, other: Learned) -> Comparison | No
     if statistic(pairs[1][1]) < statistic(pairs[0][1]):
         pairs.reverse()
     (first, smaller), (second, larger) = pairs
-    test, opposite = (
-        statistics.sign_test(smaller, larger),
-        statistics.sign_test(larger, smaller),
-    )
+    test, opposite = statistics.sign_test(smaller, larger), statistics.sign_test(larger, smaller)
     both = min(1.0, 2 * min(test["p_value"], opposite["p_value"]))
-    found = statistics.difference(smaller, larger, statistic)
+    found = statistics.interval(smaller, statistic, minus=larger)
     wins, losses = int(test["wins"]), int(test["losses"])
     return Comparison(first, second, found, wins, losses, len(shared), both)
 
 
-def together(cases: Sequence[Case]) -> list[tuple[str, Interval, int, int]]:
+def pool_cases(cases: Sequence[Case]) -> list[tuple[str, Interval, int, int]]:
     """Learners over all cases of a measure: errors in units of the best, runs drawn within cases.
 
     The unit of a case is the smallest mean error of the runs that chose, which are not those that
     are reported. Each row has the name, the interquartile mean, and the runs that are infinite.
     """
     found = []
-    for name in learners_of(cases):
-        strata = []
-        for case in cases:
-            each = next((each for each in case.learners if each.name == name), None)
-            if each is not None:
-                strata.append(_runs(each.errors) / _unit(case))
+    for name in learner_names(cases):
+        pairs = [(case, each) for case in cases for each in case.learners if each.name == name]
+        strata = [_runs(each.errors) / _unit(case) for case, each in pairs]
         if len(strata) == len(cases):
             bad = sum(int(np.isinf(part).sum()) for part in strata)
-            interval = statistics.stratified(strata, statistics.iqm)
+            interval = statistics.stratified_interval(strata, statistics.iqm)
             found.append((name, interval, bad, sum(map(len, strata))))
     return found
 
 
 def _unit(case: Case) -> float:
-    means = [float(np.mean(each.selecting)) for each in case.learners]
-    smallest = min(means)
+    smallest = min(float(np.mean(each.selecting)) for each in case.learners)
     return smallest if np.isfinite(smallest) and smallest > 0 else 1.0

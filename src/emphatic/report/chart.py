@@ -9,40 +9,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .._json import plain
+from .._files import to_jsonable
+from . import scale as axes
 from .markup import Html, join, number, tag
-from .scale import (
-    beyond,
-    BOTTOM,
-    can_be_log,
-    Chart,
-    CUT,
-    decades,
-    HEIGHT,
-    horizontal,
-    LEFT,
-    plain_words,
-    power_words,
-    RIGHT,
-    round_numbers,
-    Scale,
-    Series,
-    TOP,
-    vertical,
-    WIDTH,
-)
+from .scale import BOTTOM, Chart, CUT, HEIGHT, LEFT, RIGHT, Scale, Series, TOP, WIDTH
 
 # Okabe and Ito (2008) without yellow; the light ones are darker, for a contrast of 3 on white.
-COLORS = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#B3558A",
-    "#B87A00",
-    "#3A93C9",
-    "#000000",
-    "#707070",
-)
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#B3558A", "#B87A00", "#3A93C9", "#000000", "#707070")
 DASHES = (None, "7 3", "2.5 2.5", "9 3 2 3", "12 4", "5 2 2 2 2 2", "1.5 3", "15 3 3 3")
 MARKS = (
     "M-3.2 0a3.2 3.2 0 1 0 6.4 0a3.2 3.2 0 1 0-6.4 0Z",
@@ -75,15 +48,9 @@ def mark(place: int) -> str:
 
 def swatch(place: int) -> Html:
     """A learner's line and mark, for a legend."""
-    line = tag(
-        "path",
-        d="M1 7H31",
-        stroke=color(place),
-        stroke_width=2.2,
-        fill="none",
-        stroke_dasharray=dash(place),
-    )
-    shape = tag("path", d=mark(place), fill=color(place), transform="translate(16 7)")
+    ink, style = color(place), {"fill": "none", "stroke_dasharray": dash(place)}
+    line = tag("path", d="M1 7H31", stroke=ink, stroke_width=2.2, **style)
+    shape = tag("path", d=mark(place), fill=ink, transform="translate(16 7)")
     return tag("svg", line, shape, viewBox="0 0 32 14", width=32, height=14, aria_hidden="true")
 
 
@@ -96,44 +63,32 @@ def draw(chart: Chart, key: str) -> Html:
     strip = STRIP * len(chart.series) + 6 if rated else 0.0
     height = HEIGHT + max(0.0, strip - 40.0)
     top, bottom = TOP + strip, height - BOTTOM
-    places, ticks = horizontal(chart)
-    scales = {"lin": vertical(chart, "lin", top, bottom)}
-    if can_be_log(chart):
-        scales["log"] = vertical(chart, "log", top, bottom)
+    places, ticks = axes.horizontal(chart)
+    scales = {"lin": axes.vertical(chart, "lin", top, bottom)}
+    if axes.can_be_log(chart):
+        scales["log"] = axes.vertical(chart, "log", top, bottom)
     inside = tag("rect", x=LEFT, y=top, width=_px(WIDTH - LEFT - RIGHT), height=_px(bottom - top))
     parts = [
         tag("title", chart.title),
-        tag("desc", _described(chart)),
+        tag("desc", _describe(chart)),
         tag("defs", tag("clipPath", inside, id=f"{key}-clip")),
         _x_axis(chart, ticks, bottom),
     ]
     for name, scale in scales.items():
-        lines = [_series(chart, each, places, scale, top) for each in chart.series]
+        lines = [_series(chart, each, places, scale) for each in chart.series]
         lines = tag("g", tag("g", *lines, class_="lines"), clip_path=f"url(#{key}-clip)")
         ends = [_end(each, places, top) for each in chart.series]
-        cut = _cut(beyond(chart, scale), top)
+        cut = _cut(axes.beyond(chart, scale), top)
         parts.append(tag("g", _y_axis(scale), lines, cut, *ends, class_=name))
     if strip:
         parts.append(_rates(chart, places))
-    middle = _px((top + bottom) / 2)
-    parts.append(
-        tag(
-            "text",
-            chart.y_label,
-            class_="label",
-            text_anchor="middle",
-            transform=f"translate(11 {middle}) rotate(-90)",
-        )
-    )
-    svg = tag(
-        "svg",
-        *parts,
+    turned = {"transform": f"translate(11 {_px((top + bottom) / 2)}) rotate(-90)"}
+    parts += [
+        tag("text", chart.y_label, class_="label", text_anchor="middle", **turned),
         tag("g", class_="pointer"),
-        class_="chart",
-        role="img",
-        viewBox=f"0 0 {WIDTH:g} {height:g}",
-        aria_label=chart.title,
-    )
+    ]
+    size = {"viewBox": f"0 0 {WIDTH:g} {height:g}", "aria_label": chart.title}
+    svg = tag("svg", *parts, class_="chart", role="img", **size)
     values = {
         "label": chart.x_label,
         "x": chart.x.tolist(),
@@ -144,40 +99,29 @@ def draw(chart: Chart, key: str) -> Html:
         "marks": chart.marks,
         "cut": CUT,
         "scales": {name: [s.start, s.slope] for name, s in scales.items()},
-        "series": [
-            {
-                "name": each.name,
-                "number": each.number,
-                "color": color(each.number),
-                **{
-                    end: [_short(v) for v in np.ravel(getattr(each.y, end))]
-                    for end in ("value", "low", "high")
-                },
-                "notes": list(each.notes),
-            }
-            for each in chart.series
-        ],
+        "series": [_series_values(each) for each in chart.series],
     }
-    text = json.dumps(plain(values), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
-    data = tag("script", Html(text), type="application/json")
+    text = json.dumps(to_jsonable(values), separators=(",", ":"), allow_nan=False)
+    data = tag("script", Html(text.replace("<", "\\u003c")), type="application/json")
     return tag("div", svg, data, class_="plot", tabindex="0")
 
 
-def _short(value: float) -> float:
-    return float(f"{value:.5g}")
+def _series_values(each: Series) -> dict[str, object]:
+    names = {"name": each.name, "number": each.number, "color": color(each.number)}
+    ends = {
+        end: [float(f"{v:.5g}") for v in np.ravel(values)] for end, values in vars(each.y).items()
+    }
+    return {**names, **ends, "notes": list(each.notes)}
 
 
 def _px(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-def _described(chart: Chart) -> str:
+def _describe(chart: Chart) -> str:
     """The ends of the lines in words, for those who do not see them."""
-    words = []
-    for each in chart.series:
-        known = np.flatnonzero(~np.isnan(each.y.value))
-        if len(known):
-            words.append(f"{each.name} {number(each.y.value[known[-1]])}")
+    known = {each.name: each.y.value[~np.isnan(each.y.value)] for each in chart.series}
+    words = [f"{name} {number(values[-1])}" for name, values in known.items() if len(values)]
     return f"{chart.y_label} over {chart.x_label}; at the right end: {', '.join(words)}"
 
 
@@ -188,32 +132,25 @@ def _x_axis(chart: Chart, ticks: list[tuple[float, str]], bottom: float) -> Html
         for place, words in ticks
     ]
     small = "".join(f"M{_px(place)} {_px(bottom)}v4" for place, _ in ticks)
-    middle = _px((LEFT + WIDTH - RIGHT) / 2)
-    label = tag(
-        "text", chart.x_label, class_="label", x=middle, y=_px(bottom + 32), text_anchor="middle"
-    )
+    place = {"x": _px((LEFT + WIDTH - RIGHT) / 2), "y": _px(bottom + 32), "text_anchor": "middle"}
+    label = tag("text", chart.x_label, class_="label", **place)
     return tag("g", line, tag("path", d=small, class_="axis"), *marks, label)
 
 
 def _y_axis(scale: Scale) -> Html:
-    if scale.log:
-        ticks, words = decades(scale.low, scale.high), power_words
-    else:
-        ticks, words = round_numbers(scale.low, scale.high, 5), plain_words
-    places = [float(scale(value)) for value in ticks]
-    lines = "".join(f"M{LEFT:g} {_px(place)}H{WIDTH - RIGHT:g}" for place in places)
+    lines = "".join(f"M{LEFT:g} {_px(place)}H{WIDTH - RIGHT:g}" for place, _ in scale.ticks)
     marks = [
-        tag("text", words(value), x=_px(LEFT - 5), y=_px(place + 4), text_anchor="end")
-        for value, place in zip(ticks, places, strict=True)
+        tag("text", words, x=_px(LEFT - 5), y=_px(place + 4), text_anchor="end")
+        for place, words in scale.ticks
     ]
     return tag("g", tag("path", d=lines, class_="grid"), *marks, class_="ticks")
 
 
-def _series(chart: Chart, each: Series, places: np.ndarray, scale: Scale, top: float) -> Html:
+def _series(chart: Chart, each: Series, places: np.ndarray, scale: Scale) -> Html:
     """A band and a line, or whiskers and marks, in the colour of the learner."""
-    value, low, high = (np.ravel(getattr(each.y, end)) for end in ("value", "low", "high"))
+    value, low, high = map(np.ravel, vars(each.y).values())
     kept = np.isfinite(value) & ((value > 0) | (not scale.log))
-    line, above, below = (_clamped(scale(ends), top) for ends in (value, high, low))
+    line, above, below = (_clamp(scale(ends)) for ends in (value, high, low))
     ink = color(each.number)
     drawn = []
     if chart.marks:
@@ -224,24 +161,13 @@ def _series(chart: Chart, each: Series, places: np.ndarray, scale: Scale, top: f
         drawn.append(tag("path", d=stems, stroke=ink, stroke_opacity=0.45, stroke_width=1.3))
     else:
         for part in _stretches(kept & ~np.isnan(low)):
-            up = _path(places[part], above[part])
-            back = _path(places[part][::-1], below[part][::-1])
-            shape = f"M{up}L{back}Z"
+            up, back = (places[part], above[part]), (places[part][::-1], below[part][::-1])
+            shape = f"M{_path(*up)}L{_path(*back)}Z"
             drawn.append(tag("path", d=shape, fill=ink, fill_opacity=0.15, stroke="none"))
     segments = "".join(f"M{_path(places[part], line[part])}" for part in _stretches(kept))
-    words = f"{each.name}: {number(value[-1])} at the right end"
-    drawn.append(
-        tag(
-            "path",
-            tag("title", words),
-            d=segments,
-            stroke=ink,
-            stroke_width=1.8,
-            fill="none",
-            stroke_dasharray=dash(each.number),
-            stroke_linejoin="round",
-        )
-    )
+    words = tag("title", f"{each.name}: {number(value[-1])} at the right end")
+    style = {"fill": "none", "stroke_dasharray": dash(each.number), "stroke_linejoin": "round"}
+    drawn.append(tag("path", words, d=segments, stroke=ink, stroke_width=1.8, **style))
     if chart.marks:
         drawn += [
             tag("path", d=mark(each.number), fill=ink, transform=f"translate({_px(x)} {y:.2f})")
@@ -252,20 +178,13 @@ def _series(chart: Chart, each: Series, places: np.ndarray, scale: Scale, top: f
 
 def _end(each: Series, places: np.ndarray, top: float) -> Html | None:
     """A cross above the place where a line becomes infinite."""
-    value = np.ravel(each.y.value)
-    lost = np.flatnonzero(np.isposinf(value))
+    lost = np.flatnonzero(np.isposinf(each.y.value))
     if each.rates is not None or not len(lost):
         return None
     x, y = _px(float(places[lost[0]])), top + 5 + 9 * (each.number % 4)
-    words = f"{each.name}: infinite from here on, because runs diverged"
-    cross = tag(
-        "path",
-        tag("title", words),
-        d=f"M{x} {_px(y)}m-4-4l8 8m0-8l-8 8",
-        stroke=color(each.number),
-        stroke_width=2,
-    )
-    return tag("g", cross, class_=f"s{each.number}")
+    words = tag("title", f"{each.name}: infinite from here on, because runs diverged")
+    cross = {"d": f"M{x} {_px(y)}m-4-4l8 8m0-8l-8 8", "stroke": color(each.number)}
+    return tag("g", tag("path", words, **cross, stroke_width=2), class_=f"s{each.number}")
 
 
 def _cut(series: Sequence[Series], top: float) -> Html | None:
@@ -280,7 +199,7 @@ def _cut(series: Sequence[Series], top: float) -> Html | None:
     return tag("text", *words, class_="small", **place)
 
 
-def _clamped(places: np.ndarray, top: float) -> np.ndarray:
+def _clamp(places: np.ndarray) -> np.ndarray:
     """Infinity is far above, minus infinity and what has no logarithm far below."""
     return np.clip(np.nan_to_num(places, nan=FAR, posinf=FAR, neginf=-FAR), -FAR, FAR)
 
@@ -316,13 +235,11 @@ def _rates(chart: Chart, places: np.ndarray) -> Html:
             shapes.append(tag("rect", words, **box, **ink))
         rows.append(tag("g", *shapes, class_=f"s{each.number}"))
     middle = TOP + STRIP * len(chart.series) / 2 + 1
-    label = tag(
-        "text", "diverged", x=_px(LEFT - 4), y=_px(middle), text_anchor="end", class_="small"
-    )
-    return tag("g", label, *rows)
+    place = {"x": _px(LEFT - 4), "y": _px(middle), "text_anchor": "end"}
+    return tag("g", tag("text", "diverged", **place, class_="small"), *rows)
 
 
-def joined(charts: Sequence[Html]) -> Html:
+def side_by_side(charts: Sequence[Html]) -> Html:
     """Charts beside each other."""
     size = " three" if len(charts) in (3, 5, 6) else ""
     return tag("div", join(charts), class_=f"charts{size}")

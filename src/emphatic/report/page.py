@@ -1,21 +1,19 @@
-"""Sections as one page of HTML that needs nothing but itself."""
+"""Sections as one self-contained page of HTML."""
 
 import base64
-import itertools
 import os
 import re
 from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.resources import files
-from typing import Any
 
-from .._files import replacing
+from .._files import atomic_write
 from . import results
-from .exact import looked_up, overview, problem_details, verdict
-from .markup import cell, details, Html, join, number, table, tag
-from .section import Picture, Section
+from .markup import cell, details, Html, join, number, records, table, tag
+from .problem import overview, problem_details, solve_and_certify, verdict
+from .section import Json, Picture, Section
 
-MOST_PROBLEMS = 10  # that are listed without being asked for
+MOST_PROBLEMS = 10  # that are shown without unfolding
 POLICY = (  # a browser then asks no one for anything, whatever the page says
     "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 )
@@ -25,32 +23,25 @@ MIME = {"svg": "image/svg+xml", "png": "image/png", "gif": "image/gif"}
 def page(sections: Sequence[Section], title: str = "Report") -> str:
     """One self-contained page of HTML from sections.
 
-    Hyper-parameters are chosen by the first half of the runs and reported by the other half, as
-    [select] does; a run that diverged is an infinite error in every number of the page. The same
-    sections are the same page.
-
-    **Arguments:**
-
-    - `sections`: What to tell, in this order.
-    - `title`: The title of the page.
+    Hyper-parameters are chosen on the first half of the runs and reported on the other half, as
+    [select] does; a run that diverged is an infinite error in every number of the page. Equal
+    sections give equal pages.
     """
     if not sections:
         raise ValueError("sections: got none; at least one is required")
-    keys, parts, links = _keys(sections), [], []
-    for key, section in zip(keys, sections, strict=True):
+    parts, links = [], []
+    for index, section in enumerate(sections):
+        key = f"s{index + 1}-{_slug(section.title)[:40]}"
         chapters = _chapters(key, section)
         inner = [tag("li", tag("a", name, href=f"#{key}-{_slug(name)}")) for name, _ in chapters]
         entry = tag("a", section.title, href=f"#{key}")
         links.append(tag("li", entry, tag("ul", *inner) if inner else None))
-        body = [
-            join((tag("h3", name, id=f"{key}-{_slug(name)}"), content))
-            for name, content in chapters
-        ]
-        parts.append(tag("section", tag("h2", section.title), *body, id=key))
-    style, script = (
-        files("emphatic.report").joinpath(name).read_text("utf-8")
-        for name in ("style.css", "script.js")
-    )
+        body = [tag("h2", section.title)]
+        for name, content in chapters:
+            body += [tag("h3", name, id=f"{key}-{_slug(name)}"), content]
+        parts.append(tag("section", *body, id=key))
+    folder = files("emphatic.report")
+    style, script = ((folder / name).read_text("utf-8") for name in ("style.css", "script.js"))
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -61,18 +52,13 @@ def page(sections: Sequence[Section], title: str = "Report") -> str:
         tag("title", title),
         tag("style", Html(style + _toggles(sections))),
     )
-    contents = tag(
-        "nav",
-        details("Contents", tag("ol", *links), open_=True),
-        id="contents",
-        aria_label="Contents",
-    )
+    contents = details("Contents", tag("ol", *links), open_=True)
     header = tag("header", tag("h1", title), _summary(sections))
     made = f"Made by emphatic {version('emphatic')}. Everything on this page is in this one file."
     body = tag(
         "body",
         tag("a", "To the text", href="#text", class_="skip"),
-        contents,
+        tag("nav", contents, id="contents", aria_label="Contents"),
         tag("main", header, *parts, tag("footer", made), id="text"),
         tag("script", Html(script)),
     )
@@ -80,25 +66,14 @@ def page(sections: Sequence[Section], title: str = "Report") -> str:
 
 
 def write(path: str | os.PathLike, sections: Sequence[Section], title: str = "Report") -> None:
-    """Writes the page to a file, whole or not at all.
-
-    **Arguments:**
-
-    - `path`: The file, which is replaced if it is there.
-    - `sections`, `title`: As for [page].
-    """
-    text = page(sections, title)
-    with replacing(path) as file:
-        file.write(text.encode("utf-8"))
+    """Writes the [page] to a file, atomically; it is replaced if it exists."""
+    content = page(sections, title).encode("utf-8")
+    with atomic_write(path) as file:
+        file.write(content)
 
 
-def _slug(words: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-") or "section"
-
-
-def _keys(sections: Sequence[Section]) -> list[str]:
-    """An identifier for each section, no two alike and none with a strange character."""
-    return [f"s{place + 1}-{_slug(each.title)[:40]}" for place, each in enumerate(sections)]
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "section"
 
 
 def _toggles(sections: Sequence[Section]) -> str:
@@ -111,23 +86,23 @@ def _toggles(sections: Sequence[Section]) -> str:
 
 
 def _summary(sections: Sequence[Section]) -> Html | None:
-    """How many statements there are and how many of them were shown."""
-    claims = list(itertools.chain.from_iterable(each.claims for each in sections))
+    """How many claims there are and how many of them hold."""
+    claims = [claim for section in sections for claim in section.claims]
     if not claims:
         return None
     held = sum(bool(each.get("holds")) for each in claims)
-    words = f"{held} of {len(claims)} statements were shown to hold."
-    return tag("p", words, class_="lead")
+    return tag("p", f"{held} of {len(claims)} claims were shown to hold.", class_="lead")
 
 
 def _chapters(key: str, section: Section) -> list[tuple[str, Html]]:
-    """The parts of a section, those that there are."""
+    """The chapters of a section that are not empty, by heading."""
     found: list[tuple[str, Html]] = []
-    asked = [tag("p", part) for part in re.split(r"\n\s*\n", section.asked.strip()) if part]
+    texts = re.split(r"\n\s*\n", section.question.strip())
+    question = [tag("p", paragraph) for paragraph in texts if paragraph]
     if section.definition:
-        asked.append(tag("pre", tag("code", section.definition.strip("\n"))))
-    if asked:
-        found.append(("What was asked", join(asked)))
+        question.append(tag("pre", tag("code", section.definition.strip("\n"))))
+    if question:
+        found.append(("Question", join(question)))
     if section.problems:
         found.append(("Problems", _problems(section)))
     if section.datasets:
@@ -151,14 +126,14 @@ def _chapters(key: str, section: Section) -> list[tuple[str, Html]]:
 
 def _problems(section: Section) -> Html:
     known = {
-        label: looked_up(problem, section.certificates.get(label))
+        label: solve_and_certify(problem, section.certificates.get(label))
         for label, problem in section.problems.items()
     }
     words = (
         "Computed exactly, without any run. Unfold a problem for its quantities state by state, "
         "the limits of linear learners and its certificate."
     )
-    folded = [problem_details(label, *each) for label, each in known.items()]
+    folded = [problem_details(label, each) for label, each in known.items()]
     if len(folded) > MOST_PROBLEMS:
         folded = [details(f"All {len(folded)} problems, one by one", *folded)]
     return join((tag("p", words, class_="note"), overview(known), *folded))
@@ -171,16 +146,14 @@ def _picture(picture: Picture) -> Html:
 
 
 def _tables(section: Section) -> list[Html]:
-    found = []
-    for caption, (columns, rows) in section.tables.items():
-        shown = table(columns, rows)
-        folded = len(rows) > 24
-        found.append(details(f"{caption} ({len(rows)} rows)", shown, open_=not folded))
-    return found
+    return [
+        details(f"{caption} ({len(rows)} rows)", table(columns, rows), open_=len(rows) <= 24)
+        for caption, (columns, rows) in section.tables.items()
+    ]
 
 
-def _claim(claim: Any) -> Html:
-    """A statement, its verdict, and the evidence case by case."""
+def _claim(claim: Json) -> Html:
+    """A claim, its verdict, and the evidence case by case."""
     holds, evidence = bool(claim.get("holds")), claim.get("evidence") or {}
     shown = verdict("holds", "yes", "✓") if holds else verdict("not shown", "open", "–")
     cases = evidence.get("cases") or []
@@ -192,11 +165,6 @@ def _claim(claim: Any) -> Html:
         words.append(f"largest p-value {number(float(max(values)), 2)}")
     if "test" in evidence:
         words.append(str(evidence["test"]))
-    names = list(dict.fromkeys(name for case in cases for name in case))
-    rows = [[case.get(name) for name in names] for case in cases]
-    folded = (
-        details(", ".join(words) or "Evidence", table([n.replace("_", " ") for n in names], rows))
-        if rows
-        else tag("p", ", ".join(words))
-    )
+    text = ", ".join(words)
+    folded = details(text or "Evidence", records(cases)) if cases else tag("p", text)
     return tag("li", tag("p", shown, " ", str(claim.get("claim", ""))), folded)

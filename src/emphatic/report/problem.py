@@ -1,16 +1,20 @@
-"""What is true of a problem, without any run: its exact quantities and its certificate."""
+"""The exact quantities and the certificate of a problem, computed without any run."""
 
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from ..certify import Certificate, certify
+from ..certify.certificate import Certificate, certify
 from ..mdp import Problem
-from ..solve import FixedPoint, LEARNERS, solve
-from .markup import details, Html, join, number, table, tag
+from ..oracle.solution import FixedPoint, scalar_rows, solve, state_columns
+from .markup import details, Html, join, number, records, table, tag
 
-MOST_STATES = 64  # that are listed one by one
-LETTERS = {"emphasis": "m", "values": "v", "action_values": "q"}
+Quantities = dict[str, Any]
+"""Exact quantities by name, as [solve] gives them."""
+
+Known = tuple[Problem, tuple[Quantities, list[str]] | None, Certificate | None]
+"""A problem, its exact quantities with notes about them, and its certificate."""
+
+HEADINGS = {"m": "emphasis m", "ratio": "density ratio", "v": "value v"}
 MARKS = {"holds": ("✓", "yes"), "fails": ("✗", "no"), "cannot be decided": ("?", "open")}
 
 
@@ -19,42 +23,26 @@ def verdict(words: str, kind: str, sign: str) -> Html:
     return tag("span", tag("span", sign, aria_hidden="true"), f" {words}", class_=f"verdict {kind}")
 
 
-def overview(problems: dict[str, tuple[Problem, Any, Any]]) -> Html:
+def overview(problems: Mapping[str, Known]) -> Html:
     """A row for each problem, with what tells them apart."""
-    columns = (
-        "problem",
-        "states",
-        "actions",
-        "features",
-        "discount",
-        "objective J",
-        "trace's radius",
-        "contraction",
-        "covered by",
-    )
     rows = []
     for label, (problem, solved, certificate) in problems.items():
         mdp, exact = problem.mdp, solved[0] if solved else {}
-        contraction = exact.get("contraction")
+        discount = mdp.constant_discount
         rows.append(
-            (
-                label,
-                mdp.num_states,
-                mdp.num_actions,
-                problem.x.shape[1],
-                _discount(problem),
-                number(exact.get("objective"), 6),
-                number(exact.get("followon_radius"), 5),
-                number(getattr(contraction, "modulus", None), 5),
-                _covered(certificate),
-            )
+            {
+                "problem": label,
+                "states": mdp.num_states,
+                "actions": mdp.num_actions,
+                "features": problem.x.shape[1],
+                "discount": "varies" if discount is None else f"{discount:g}",
+                "objective J": number(exact.get("objective"), 6),
+                "trace's radius": number(exact.get("followon_radius"), 5),
+                "contraction": number(getattr(exact.get("contraction"), "modulus", None), 5),
+                "covered by": _covered(certificate),
+            }
         )
-    return table(columns, rows)
-
-
-def _discount(problem: Problem) -> str:
-    constant = problem.mdp.constant_discount
-    return "varies" if constant is None else f"{constant:g}"
+    return records(rows)
 
 
 def _covered(certificate: Certificate | None) -> str:
@@ -70,17 +58,18 @@ def _covered(certificate: Certificate | None) -> str:
     return "no theorem"
 
 
-def looked_up(problem: Problem, certificate: Certificate | None) -> tuple[Problem, Any, Any]:
-    """The problem with what [solve] and [certify] say of it; None where it has no target."""
+def solve_and_certify(problem: Problem, certificate: Certificate | None) -> Known:
+    """Solves and certifies a problem; None in place of what needs a target that it lacks."""
     try:
         return problem, solve(problem), certificate or certify(problem)
     except ValueError:
         return problem, None, certificate
 
 
-def problem_details(label: str, problem: Problem, solved: Any, certificate: Any) -> Html:
+def problem_details(label: str, known: Known) -> Html:
     """All exact quantities of a problem, and its certificate, folded."""
-    parts: list[Any] = []
+    problem, solved, certificate = known
+    parts: list[Html] = []
     if solved is None:
         parts.append(tag("p", "It has no target policy of its own: nothing more is exact."))
     else:
@@ -92,84 +81,42 @@ def problem_details(label: str, problem: Problem, solved: Any, certificate: Any)
     return details(tag("b", label), *parts)
 
 
-def _facts(exact: dict[str, Any]) -> Html:
-    rows = [("objective J", number(exact["objective"], 6))]
-    if "followon_radius" in exact:
-        infinite = np.isinf(exact["followon_variance"]).any()
-        words = "infinite variance" if infinite else "finite variance"
-        rows.append(
-            (
-                "radius of the trace's second moment",
-                f"{number(exact['followon_radius'], 6)} ({words})",
-            )
-        )
-    rows.append(("contraction modulus (Proposition 1)", number(exact["contraction"].modulus, 6)))
-    if "truncation_length" in exact:
-        length = exact["truncation_length"]
-        rows.append(
-            (
-                "truncated emphasis stable from",
-                "none is stable" if length is None else f"{length} ratio{'s' * (length != 1)}",
-            )
-        )
+def _facts(exact: Quantities) -> Html:
+    rows = []
+    for label, value, remark in scalar_rows(exact):
+        text = number(value, 6) if value is not None else remark
+        rows.append((label, f"{text} ({remark})" if value is not None and remark else text))
     return table(("quantity", "value"), rows, "Exact quantities")
 
 
-def _limits(exact: dict[str, Any]) -> Html:
-    rows = []
-    for name, (learner, truth) in LEARNERS.items():
-        if name in exact:
-            point: FixedPoint = exact[name]
-            remark = "" if point.unique else "singular: least norm"
-            if point.slowest is not None and point.slowest < 0:
-                remark = "diverges" + (f"; {remark}" if remark else "")
-            error = 0.0 if point.error < 1e-9 else point.error
-            rows.append(
-                (learner, LETTERS[truth], number(error, 6), number(point.slowest, 4), remark or "–")
-            )
+def _limits(exact: Quantities) -> Html:
+    points = [point.row for point in exact.values() if isinstance(point, FixedPoint)]
+    rows = [
+        (label, symbol, number(error, 6), number(slowest, 4), remark or "–")
+        for label, symbol, error, slowest, remark in points
+    ]
     columns = ("learner", "learns", "error of its limit", "slowest mode", "remark")
     return table(columns, rows, "Limits of linear learners", left=2)
 
 
-def _states(problem: Problem, exact: dict[str, Any]) -> Html:
-    deviation = np.sqrt(exact["followon_variance"])
-    columns = {
-        "d": exact["stationary"],
-        "emphasis m": exact["emphasis"],
-        "sd of trace": deviation,
-        "density ratio": exact["density_ratio"],
-        "value v": exact["values"],
-    }
-    if problem.mdp.num_actions <= 6:
-        q = exact["action_values"]
-        columns |= {f"q({a})": q[:, a] for a in range(problem.mdp.num_actions)}
-    if problem.mdp.num_states <= MOST_STATES:
-        rows = [
-            (str(state), *(number(each[s], 5) for each in columns.values()))
-            for s, state in enumerate(problem.labels)
-        ]
-        return table(("state", *columns), rows, "State by state")
-    d = exact["stationary"]
-    summaries = {
-        "smallest": np.nanmin,
-        "mean under d": lambda y: d[~np.isnan(y)] @ y[~np.isnan(y)],
-        "largest": np.nanmax,
-    }
+def _states(problem: Problem, exact: Quantities) -> Html:
+    (heading, *labels), columns = state_columns(problem, exact)
     rows = [
-        (name, *(number(float(of(each)), 5) for each in columns.values()))
-        for name, of in summaries.items()
+        (label, *(number(float(column[row]), 5) for column in columns.values()))
+        for row, label in enumerate(labels)
     ]
-    return table(("over states", *columns), rows, "Over all states")
+    caption = "State by state" if heading == "state" else "Over all states"
+    return table((heading, *(HEADINGS.get(name, name) for name in columns)), rows, caption)
 
 
 def _certificate(certificate: Certificate) -> list[Html]:
     rows = []
     for row in certificate.rows:
         sign, kind = MARKS[row.verdict]
-        why = [row.figure, tag("span", f" → {row.remedy}", class_="remedy") if row.remedy else None]
-        rows.append((row.source, row.statement, verdict(row.verdict, kind, sign), join(why)))
+        remedy = tag("span", f" → {row.remedy}", class_="remedy") if row.remedy else None
+        shown, why = verdict(row.verdict, kind, sign), join((row.evidence, remedy))
+        rows.append((row.source, row.statement, shown, why))
     columns = ("assumption", "says that", "verdict", "because")
-    found = [tag("div", table(columns, rows, "Certificate", left=4), class_="words")]
     lines = []
     for theorem in certificate.theorems:
         if theorem.covers:
@@ -180,4 +127,5 @@ def _certificate(certificate: Certificate) -> list[Html]:
             shown = verdict(theorem.name, *(("no", "✗") if fails else ("open", "?")))
             missing = ", ".join(row.statement for row in needed)
             lines.append(tag("li", shown, f": needs that {missing}"))
-    return [*found, tag("ul", *lines, class_="theorems")]
+    assumptions = tag("div", table(columns, rows, "Certificate", left=4), class_="words")
+    return [assumptions, tag("ul", *lines, class_="theorems")]

@@ -1,13 +1,14 @@
-"""The results of a section: curves, choices, comparisons, and what the grid says."""
+"""The results of a section: curves, choices, comparisons, and sensitivity over the grid."""
 
+import itertools
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from ..statistics import Interval
 from . import chart, scale
-from .analysis import analyse, Case, FACTOR, Learned, learners_of, Panel, together
-from .markup import count, details, Html, join, number, table, tag
+from .analysis import analyse, Case, FACTOR, learner_names, LearnerResults, pool_cases
+from .markup import count, details, Html, join, number, records, table, tag
 from .section import Section
 
 MOST_PAIRS = 10  # that are not folded
@@ -16,18 +17,16 @@ RULES = {"final": "error of the last window", "area": "area under the curve"}
 
 
 def show(key: str, section: Section) -> Html:
-    """Every case of every measure with its figures and tables."""
+    """Returns every case of every measure with its charts and tables."""
     cases = analyse(section)
-    learners = learners_of(cases)
+    learners = learner_names(cases)
     parts = [_notes(section, cases)]
-    for row, measure in enumerate(dict.fromkeys(case.measure for case in cases)):
-        own = [case for case in cases if case.measure == measure]
-        if len(own) > 1:
-            parts.append(_together(measure, own))
-        parts += [
-            _case(f"{key}-m{row}-{place}", section, case, learners)
-            for place, case in enumerate(own)
-        ]
+    for row, (measure, group) in enumerate(itertools.groupby(cases, lambda case: case.measure)):
+        group = list(group)
+        if len(group) > 1:
+            parts.append(_pooled_table(measure, group))
+        for index, case in enumerate(group):
+            parts.append(_case(f"{key}-m{row}-{index}", section, case, learners))
     return join(parts)
 
 
@@ -52,7 +51,7 @@ def _notes(section: Section, cases: Sequence[Case]) -> Html:
             "95 % bootstrap intervals. A run that diverged has an infinite error and is never left "
             "out: a line ends with a cross where it becomes infinite."
         )
-        kept = len(scale.thinned(each.num_windows))
+        kept = len(scale.thin(each.num_windows))
         if kept < each.num_windows:
             words.append(f"Of {each.num_windows} windows, curves show {kept}.")
     if any(dataset.attrs.get("interrupted") for dataset in section.datasets):
@@ -73,12 +72,11 @@ def _case(key: str, section: Section, case: Case, learners: Sequence[str]) -> Ht
         tag("figure", chart.draw(each, f"{key}-c{place}"), tag("figcaption", each.title))
         for place, each in enumerate(charts)
     ]
-    switch = any(map(scale.can_be_log, charts))
     parts = [
         tag("h4", title),
-        _controls(key, case, numbers, switch, any(map(scale.starts_log, charts[:1]))),
+        _controls(key, case, numbers, charts),
         _in_short(section, case),
-        chart.joined(drawn),
+        chart.side_by_side(drawn),
         _choices(section, case),
     ]
     if case.comparisons:
@@ -92,8 +90,7 @@ def _in_short(section: Section, case: Case) -> Html | None:
     """Who is best, and against whom that is decided."""
     if len(case.learners) < 2:
         return None
-    rule = "final" if section.rule == "final" else "area"
-    ends = {each.name: getattr(each, rule) for each in case.learners}
+    ends = {each.name: getattr(each, section.rule) for each in case.learners}
     best = min(ends, key=lambda name: float(ends[name].value))
     if np.isinf(ends[best].value):
         return tag("p", "No learner has a finite error: runs of all diverged.", class_="short")
@@ -108,37 +105,22 @@ def _in_short(section: Section, case: Case) -> Html | None:
     return tag("p", tag("b", best), *words, ".", class_="short")
 
 
-def _controls(key: str, case: Case, numbers: dict[str, int], switch: bool, log: bool) -> Html:
+def _controls(key: str, case: Case, numbers: dict[str, int], charts: Sequence[scale.Chart]) -> Html:
     """The legend, whose boxes show and hide learners, and the switch of scales."""
-    boxes = []
+    boxes, radios = [], []
     for each in case.learners:
-        place = numbers[each.name]
-        box = tag(
-            "input", type="checkbox", checked=True, class_=f"t{place}", data_learner=each.name
-        )
-        words: list[Html | str] = [box, chart.swatch(place), tag("span", each.name)]
-        if each.diverged:
-            share = f"{each.diverged} of {each.num_runs} diverged"
-            words.append(tag("span", share, class_="lost"))
-        boxes.append(tag("label", *words))
+        index, share = numbers[each.name], f"{each.diverged} of {each.num_runs} diverged"
+        names = {"class_": f"t{index}", "data_learner": each.name}
+        box = tag("input", type="checkbox", checked=True, **names)
+        lost = tag("span", share, class_="lost") if each.diverged else None
+        boxes.append(tag("label", box, chart.swatch(index), tag("span", each.name), lost))
     parts = [tag("div", *boxes, class_="legend", role="group", aria_label="Learners")]
-    if switch:
-        radios = [
-            tag(
-                "label",
-                tag(
-                    "input",
-                    type="radio",
-                    name=f"{key}-scale",
-                    value=value,
-                    checked=value == first,
-                    class_=f"scale-{value}",
-                ),
-                tag("span", words),
-            )
-            for first in ["log" if log else "lin"]
-            for value, words in (("lin", "linear"), ("log", "log"))
-        ]
+    if any(map(scale.can_be_log, charts)):
+        first = "log" if scale.prefers_log(charts[0]) else "lin"
+        for value, words in (("lin", "linear"), ("log", "log")):
+            state = {"checked": value == first, "class_": f"scale-{value}"}
+            radio = tag("input", type="radio", name=f"{key}-scale", value=value, **state)
+            radios.append(tag("label", radio, tag("span", words)))
         parts.append(tag("div", *radios, class_="switch", role="group", aria_label="Scale"))
     return tag("div", *parts, class_="controls")
 
@@ -150,14 +132,13 @@ def _curves(section: Section, case: Case, numbers: dict[str, int]) -> scale.Char
     times = np.unique(np.concatenate([each.times for each in case.learners] or [np.zeros(1)]))
     series = []
     for each in case.learners:
-        ends = (getattr(each.curve, end) for end in ("value", "low", "high"))
-        spread = Interval(*(_aligned(times, each.times, values) for values in ends))
-        series.append(scale.Series(each.name, numbers[each.name], spread))
+        spread = (_align(times, each.times, values) for values in vars(each.curve).values())
+        series.append(scale.Series(each.name, numbers[each.name], Interval(*spread)))
     title = f"Learning curves: {_words(case.measure)}, {NAMES[section.statistic]} over runs"
     return scale.Chart(title, times, "steps", _words(case.measure), "linear", series)
 
 
-def _aligned(values: np.ndarray, own: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+def _align(values: np.ndarray, own: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     """Numbers at a learner's own places among those of all."""
     found = np.full(len(values), np.nan)
     found[np.searchsorted(values, own)] = numbers
@@ -173,38 +154,29 @@ def _panels(section: Section, case: Case, numbers: dict[str, int]) -> list[scale
         if len(x) < 2:
             continue
         series = [_over(axis, x, each, numbers[each.name]) for each in case.learners]
-        positive = x.dtype.kind in "iuf" and x.min() > 0 and x.max() >= 8 * x.min()
-        even = x.dtype.kind in "iuf" and x.min() > 0
-        kind = "log" if positive else "linear" if even else "ordinal"
+        kind = "ordinal"
+        if x.dtype.kind in "iuf" and x.min() > 0:
+            kind = "log" if x.max() >= 8 * x.min() else "linear"
         words = axis.replace("_", " ")
         others = "" if len(axes) == 1 else ", the rest at its best"
         rule = "final error" if section.rule == "final" else "area"
-        found.append(
-            scale.Chart(
-                f"Sensitivity: {rule} for every {words}{others}",
-                x,
-                words,
-                f"{_words(case.measure)}, {'final' if section.rule == 'final' else 'area'}",
-                kind,
-                series,
-                marks=True,
-            )
-        )
+        title = f"Sensitivity: {rule} for every {words}{others}"
+        label = f"{_words(case.measure)}, {section.rule}"
+        found.append(scale.Chart(title, x, words, label, kind, series, marks=True))
     return found
 
 
-def _over(axis: str, x: np.ndarray, each: Learned, place: int) -> scale.Series:
+def _over(axis: str, x: np.ndarray, each: LearnerResults, place: int) -> scale.Series:
     """A learner's errors along an axis; level where it does not have the axis."""
     if axis not in each.panels:
-        level = each.final
-        flat = Interval(*(np.full(len(x), float(v)) for v in (level.value, level.low, level.high)))
+        flat = Interval(*(np.full(len(x), float(v)) for v in vars(each.final).values()))
         lost = f"{each.diverged} of {each.num_runs} runs diverged"
         rates = np.full(len(x), each.diverged / each.num_runs)
         return scale.Series(each.name, place, flat, [lost] * len(x), rates)
-    panel: Panel = each.panels[axis]
-    ends = (getattr(panel.errors, end) for end in ("value", "low", "high"))
-    errors = Interval(*(_aligned(x, *_sorted(panel.values, values)) for values in ends))
-    bad = _aligned(x, *_sorted(panel.values, panel.diverged))
+    panel = each.panels[axis]
+    ends = vars(panel.errors).values()
+    errors = Interval(*(_align(x, panel.values, values) for values in ends))
+    bad = _align(x, panel.values, panel.diverged)
     notes = [
         "not in its grid" if np.isnan(k) else f"{k:.0f} of {panel.num_runs} runs diverged"
         for k in bad
@@ -212,17 +184,12 @@ def _over(axis: str, x: np.ndarray, each: Learned, place: int) -> scale.Series:
     return scale.Series(each.name, place, errors, notes, bad / panel.num_runs)
 
 
-def _sorted(own: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    order = np.argsort(own)
-    return own[order], np.asarray(values, float)[order]
-
-
 # Tables
 
 
 def bracket(interval: Interval, write: Callable[[float], str] = number) -> Html:
     """A number, and below it its interval."""
-    value, low, high = (write(float(v)) for v in (interval.value, interval.low, interval.high))
+    value, low, high = (write(float(v)) for v in vars(interval).values())
     words = f"[{low}, {high}]"
     if np.isneginf(interval.low) and np.isposinf(interval.high):
         words = "not bounded"
@@ -240,7 +207,7 @@ def _choices(section: Section, case: Case) -> Html:
         f"median steps to {number(case.threshold, 3)}",
         "diverged",
         f"grid within {FACTOR:g}×",
-        "flattery",
+        "selection bias",
     ]
     rows = []
     for each in case.learners:
@@ -249,10 +216,13 @@ def _choices(section: Section, case: Case) -> Html:
             + (" (edge)" if axis in each.at_edge else "")
             for axis, v in each.point.items()
         ]
-        share = "–"
+        share, bias = "–", "–"
         if each.sensitivity is not None:
             share = join((f"{100 * each.sensitivity:.0f} %", tag("small", f"of {each.num_points}")))
-        rates = (f"{100 * float(end):.0f}" for end in (each.rate.low, each.rate.high))
+        both_infinite = np.isinf(each.selecting).any() and np.isinf(each.errors).any()
+        if each.selection_bias is not None and not both_infinite:
+            bias = number(each.selection_bias, 3)
+        rates = tag("small", f"[{100 * each.rate.low:.0f}, {100 * each.rate.high:.0f}] %")
         rows.append(
             [
                 each.name,
@@ -260,54 +230,38 @@ def _choices(section: Section, case: Case) -> Html:
                 bracket(each.final),
                 bracket(each.area),
                 bracket(each.time, count),
-                join(
-                    (f"{each.diverged} of {each.num_runs}", tag("small", f"[{', '.join(rates)}] %"))
-                ),
+                join((f"{each.diverged} of {each.num_runs}", rates)),
                 share,
-                _flattery(each),
+                bias,
             ]
         )
     return table(columns, rows, "What was chosen, and what the independent runs say of it", left=2)
 
 
-def _flattery(each: Learned) -> str:
-    if each.flattery is None or (np.isinf(each.selecting).any() and np.isinf(each.errors).any()):
-        return "–"
-    return number(each.flattery, 3)
-
-
 def _comparisons(section: Section, case: Case) -> Html:
-    columns = (
-        "smaller",
-        "than",
-        f"difference of {NAMES[section.statistic]}s",
-        "runs won",
-        "sign test p",
-        "decided",
-    )
     rows = [
-        [
-            each.first,
-            each.second,
-            bracket(each.difference),
-            f"{each.wins} of {each.runs}",
-            number(each.p_value, 2),
-            tag("b", "yes") if each.decided else "no",
-        ]
+        {
+            "smaller": each.first,
+            "than": each.second,
+            f"difference of {NAMES[section.statistic]}s": bracket(each.difference),
+            "runs won": f"{each.wins} of {each.runs}",
+            "sign test p": number(each.p_value, 2),
+            "decided": tag("b", "yes") if each.decided else "no",
+        }
         for each in case.comparisons
     ]
     words = (
         "Pairs of learners, run by run on the same experience. Decided: the interval excludes 0 "
         "and the two-sided sign test is at most 0.05 (not corrected for the number of pairs)."
     )
-    shown = table(columns, rows, words, left=2)
+    shown = records(rows, words, left=2)
     return details(f"{len(rows)} comparisons", shown) if len(rows) > MOST_PAIRS else shown
 
 
-def _together(measure: str, cases: Sequence[Case]) -> Html:
+def _pooled_table(measure: str, cases: Sequence[Case]) -> Html:
     rows = [
         [name, bracket(interval), f"{bad} of {runs}"]
-        for name, interval, bad, runs in sorted(together(cases), key=lambda row: row[1].value)
+        for name, interval, bad, runs in sorted(pool_cases(cases), key=lambda row: row[1].value)
     ]
     columns = ("learner", "interquartile mean", "infinite runs")
     words = (

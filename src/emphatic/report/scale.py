@@ -59,11 +59,18 @@ class Scale:
                 values = np.log10(values)
         return self.start + self.slope * values
 
+    @property
+    def ticks(self) -> list[tuple[float, str]]:
+        """The places of round numbers, and their text."""
+        if self.log:
+            return [(float(self(v)), format_power(v)) for v in decades(self.low, self.high)]
+        values = round_numbers(self.low, self.high, 5)
+        return [(float(self(v)), number(0.0 if abs(v) < 1e-300 else v, 3)) for v in values]
 
-def thinned(size: int) -> np.ndarray:
-    """At most 300 places of so many, evenly, the last among them."""
-    every = -(-size // MOST_POINTS)
-    return np.arange(size - 1, -1, -every)[::-1]
+
+def thin(size: int) -> np.ndarray:
+    """Returns at most 300 of so many indices, evenly spaced, with the last among them."""
+    return np.arange(size - 1, -1, -math.ceil(size / MOST_POINTS))[::-1]
 
 
 def can_be_log(chart: Chart) -> bool:
@@ -72,12 +79,10 @@ def can_be_log(chart: Chart) -> bool:
     return bool((values > 0).any() and (values >= 0).all())
 
 
-def starts_log(chart: Chart) -> bool:
-    """Whether the logarithmic scale is the better first one: where lines are decades apart."""
-    if not can_be_log(chart):
-        return False
+def prefers_log(chart: Chart) -> bool:
+    """Whether a chart is shown on the logarithmic scale at first: if lines are decades apart."""
     scale = vertical(chart, "log", 0.0, 1.0)
-    return scale.high > 20 * scale.low
+    return can_be_log(chart) and scale.high > 20 * scale.low
 
 
 def _finite(series: Series) -> np.ndarray:
@@ -114,8 +119,7 @@ def beyond(chart: Chart, scale: Scale) -> list[Series]:
 
 def horizontal(chart: Chart) -> tuple[np.ndarray, list[tuple[float, str]]]:
     """The places of the points along the axis, and its ticks."""
-    left, right = LEFT, WIDTH - RIGHT
-    x = chart.x
+    x, left, right = chart.x, LEFT, WIDTH - RIGHT
     if chart.x_axis == "ordinal" or len(x) == 1:
         step = (right - left) / max(len(x), 1)
         places = left + step * (np.arange(len(x)) + 0.5)
@@ -133,18 +137,17 @@ def horizontal(chart: Chart) -> tuple[np.ndarray, list[tuple[float, str]]]:
     places = left + slope * (values - low)
     if chart.x_axis == "log":
         ticks = decades(10**low, 10**high)
-        return places, [(left + slope * (math.log10(v) - low), power_words(v)) for v in ticks]
+        return places, [(left + slope * (math.log10(v) - low), format_power(v)) for v in ticks]
     return places, [(left + slope * (v - low), _steps(v)) for v in round_numbers(low, high, 5)]
 
 
 def round_numbers(low: float, high: float, about: int) -> list[float]:
-    """Numbers that are multiples of 1, 2 or 5 times a power of ten."""
+    """Multiples of 1, 2 or 5 times a power of ten."""
     rough = (high - low) / about
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(m * power for m in (1, 2, 5, 10) if m * power >= 0.999 * rough)
-    return [
-        k * step for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
-    ]
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [k * step for k in range(first, last + 1)]
 
 
 def decades(low: float, high: float) -> list[float]:
@@ -160,7 +163,7 @@ def decades(low: float, high: float) -> list[float]:
     return round_numbers(low, high, 4)
 
 
-def power_words(value: float) -> str:
+def format_power(value: float) -> str:
     power = math.floor(math.log10(value) + 1e-9)
     if -3 <= power <= 3:
         return f"{value:.4g}"
@@ -173,7 +176,3 @@ def _steps(value: float) -> str:
         if abs(value) >= size:
             return f"{value / size:g}{letter}"
     return f"{value:g}".replace("-", "−")
-
-
-def plain_words(value: float) -> str:
-    return number(0.0 if abs(value) < 1e-300 else value, 3)

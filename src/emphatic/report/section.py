@@ -1,32 +1,26 @@
-"""What a report tells about one question."""
+"""The contents of a report: sections, each with one question and its answer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TYPE_CHECKING
 
-from .._names import unknown
-from ..certify import Certificate
+from .._validation import unknown
+from ..certify.certificate import Certificate
 from ..mdp import Problem
 
 if TYPE_CHECKING:
     import xarray
 
-KINDS = ("svg", "png", "gif")
-STATISTICS = ("mean", "median", "iqm")
-RULES = ("final", "area")
+Json = Mapping[str, Any]
+"""A claim or its evidence, as `summary.json` holds it."""
+
+Tables = Mapping[str, tuple[Sequence[str], Sequence[Sequence[object]]]]
+"""The columns and rows of tables, by caption."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawing that exists already.
-
-    **Arguments:**
-
-    - `data`: The file's bytes.
-    - `kind`: `svg`, `png` or `gif`.
-    - `caption`: What stands below it.
-    - `alt`: What it shows, for those who do not see it.
-    """
+    """A picture: a file's bytes, its kind (`svg`, `png` or `gif`), and words below and for it."""
 
     data: bytes
     kind: str
@@ -34,7 +28,7 @@ class Picture:
     alt: str
 
     def __post_init__(self):
-        _one_of("kind", self.kind, KINDS)
+        _check_choice("kind", self.kind, ("svg", "png", "gif"))
 
 
 @dataclass(frozen=True)
@@ -43,8 +37,7 @@ class Section:
 
     **Arguments:**
 
-    - `title`: What it is called.
-    - `asked`: What was asked, in words; an empty line begins a paragraph.
+    - `question`: The question in words; an empty line begins a paragraph.
     - `definition`: The same as data, such as the text of a TOML file.
     - `problems`: The problems by label. Their exact quantities and certificates are shown.
     - `certificates`: Certificates by the same labels, where the settings of learners make them
@@ -54,22 +47,20 @@ class Section:
       have different learners, grids and cases.
     - `cases`: Which dimensions are cases; those that remain are the grid to choose from.
     - `measures`: Which variables to show; by default all.
-    - `statistic`: What stands for many runs: `mean`, `median` or `iqm`.
+    - `statistic`: The statistic over runs: `mean`, `median` or `iqm`.
     - `rule`: What hyper-parameters are chosen by: `final` or `area`.
-    - `share`: How many of the runs choose, the first ones; the others are reported.
+    - `share`: The share of the runs, from the first, on which to choose; the others are reported.
     - `thresholds`: For measures, the error at which time stops; by default half of the error in the
       first window.
     - `claims`: Statements as in `summary.json`: `claim`, `holds`, and `evidence` with `test`,
       `held` and `cases`.
     - `tables`: By caption, the columns and the rows of a table.
-    - `pictures`: Drawings.
-    - `settings`: How it was run, by name.
-    - `provenance`: Where it comes from, by name: versions, commit, engine, device, seed.
-    - `command`: What to type to run it again.
+    - `settings`, `provenance`: By name, how the runs were made, and by which versions and device.
+    - `command`: The command that runs it again.
     """
 
     title: str
-    asked: str = ""
+    question: str = ""
     definition: str = ""
     problems: Mapping[str, Problem] = field(default_factory=dict)
     certificates: Mapping[str, Certificate] = field(default_factory=dict)
@@ -80,27 +71,24 @@ class Section:
     rule: str = "final"
     share: float = 0.5
     thresholds: Mapping[str, float] = field(default_factory=dict)
-    claims: Sequence[Mapping[str, Any]] = ()
-    tables: Mapping[str, tuple[Sequence[Any], Sequence[Sequence[Any]]]] = field(
-        default_factory=dict
-    )
+    claims: Sequence[Json] = ()
+    tables: Tables = field(default_factory=dict)
     pictures: Sequence[Picture] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    provenance: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
+    provenance: Mapping[str, str] = field(default_factory=dict)
     command: str = ""
 
     def __post_init__(self):
         if not self.title.strip():
             raise ValueError("title: got nothing; a section needs a title")
-        _one_of("statistic", self.statistic, STATISTICS)
-        _one_of("rule", self.rule, RULES)
+        _check_choice("statistic", self.statistic, ("mean", "median", "iqm"))
+        _check_choice("rule", self.rule, ("final", "area"))
         for label in self.certificates:
-            if label not in self.problems:
-                raise unknown("certificates", label, self.problems)
+            _check_choice("certificates", label, self.problems)
         for dataset in self.datasets:
-            self._check(dataset)
+            self._check_dataset(dataset)
 
-    def _check(self, dataset: "xarray.Dataset") -> None:
+    def _check_dataset(self, dataset: "xarray.Dataset") -> None:
         if "diverged" not in dataset:
             raise ValueError(
                 f"datasets: no variable 'diverged' among {', '.join(map(str, dataset))}; results "
@@ -113,15 +101,15 @@ class Section:
                     f"datasets: 'diverged' has the dimensions {', '.join(dimensions)}; {name} is "
                     "required"
                 )
-        known = measures_of(dataset)
+        known = measure_names(dataset)
         if not known:
             raise ValueError("datasets: no measure over learner, run and time; one is required")
         for name in (*self.measures, *self.thresholds):
-            if all(name not in measures_of(each) for each in self.datasets):
+            if all(name not in measure_names(each) for each in self.datasets):
                 raise unknown("measures", name, known)
 
 
-def measures_of(dataset: "xarray.Dataset") -> list[str]:
+def measure_names(dataset: "xarray.Dataset") -> list[str]:
     """The variables that are measures: numbers for every learner, run and time."""
     dimensions = set(dataset["diverged"].dims)
     return [
@@ -131,6 +119,6 @@ def measures_of(dataset: "xarray.Dataset") -> list[str]:
     ]
 
 
-def _one_of(name: str, value: str, known: Sequence[str]) -> None:
+def _check_choice(name: str, value: str, known: Iterable[str]) -> None:
     if value not in known:
         raise unknown(name, value, known)

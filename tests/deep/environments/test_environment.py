@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from emphatic.deep.environment import clipped, Environment, uniform_density, uniform_steps
+from emphatic.deep.environments.environment import (
+    clip_actions,
+    Environment,
+    uniform_density,
+    uniform_steps,
+)
 
 LOW, HIGH = np.array([-1.0, 0.0, 2.0]), np.array([1.0, 0.5, 6.0])
 HORIZON, END = 7, 0.2
@@ -96,7 +101,7 @@ def test_at_least_one_worker_is_required():
 
 def test_behind_a_clip_an_action_costs_what_the_nearest_one_in_the_box_does():
     """The reward of the walk is the sum of the action."""
-    inner, outer = walk(), clipped(walk())
+    inner, outer = walk(), clip_actions(walk())
     state, key = inner.reset(jax.random.key(0)), jax.random.key(1)
     rewards = [
         float(each.step(state, jnp.array([-3.0, 0.2, 9.0]), key)[1]) for each in (inner, outer)
@@ -111,4 +116,4 @@ def test_uniform_behaviour_does_not_notice_a_clip():
         init, advance = uniform_steps(environment, 3)
         return advance(init(jax.random.key(0)), jax.random.key(1))[1]
 
-    jax.tree.map(np.testing.assert_array_equal, first(walk()), first(clipped(walk())))
+    jax.tree.map(np.testing.assert_array_equal, first(walk()), first(clip_actions(walk())))

@@ -9,9 +9,9 @@ import pytest
 from gymnasium import spaces
 from scipy import stats
 
-from emphatic.deep import gym
-from emphatic.deep.experience import FIELDS, load, save
-from emphatic.deep.gym import evaluate, record
+from emphatic.deep.environments import gymnasium as gym
+from emphatic.deep.environments.gymnasium import play, record
+from emphatic.deep.experience import FIELDS, load_experience, save_experience
 
 pytestmark = pytest.mark.slow  # it steps and compiles whole episodes
 
@@ -108,11 +108,11 @@ def test_a_limit_of_time_is_no_termination():
 
 def test_the_same_seed_gives_the_same_experience_and_another_does_not(tmp_path):
     for number, seed in enumerate((3, 3, 4)):
-        save(record("CartPole-v1", 100, 2, seed), tmp_path / str(number))
+        save_experience(record("CartPole-v1", 100, 2, seed), tmp_path / str(number))
     first, second, third = ((tmp_path / str(number)).read_bytes() for number in range(3))
     assert first == second != third
-    other = load(tmp_path / "2").steps
-    assert not np.isin(load(tmp_path / "0").steps.observation, other.observation).any()
+    other = load_experience(tmp_path / "2").steps
+    assert not np.isin(load_experience(tmp_path / "0").steps.observation, other.observation).any()
 
 
 def test_uniform_actions_have_the_law_that_is_recorded():
@@ -144,7 +144,7 @@ def test_observations_become_vectors_and_numbers_start_at_zero():
 
 def test_steps_are_rounded_up_to_whole_iterations_and_reported():
     calls = []
-    experience = record("Numbers-v0", 10, 4, progress=lambda *call: calls.append(call))
+    experience = record("Numbers-v0", 10, 4, on_progress=lambda *call: calls.append(call))
     assert experience.num_steps == 12
     assert calls == [(4, 12), (8, 12), (12, 12)]
     assert experience.environment == "Numbers-v0"
@@ -164,6 +164,7 @@ def test_a_policy_may_be_the_behaviour():
     np.testing.assert_array_equal(experience.steps.observation, np.stack(seen))
     np.testing.assert_allclose(experience.behavior, 0.5 + np.stack(seen)[..., 0])
     assert experience.provenance["behavior"] == "gaussian"
+    assert experience.low is not None
     assert np.isneginf(experience.low).all()
     assert len(np.unique(experience.steps.action)) > 30
     again = record("Unbounded-v0", 30, 3, seed=2, behavior=gaussian)
@@ -177,9 +178,7 @@ def test_returns_are_those_of_a_plain_loop():
     def act(observations, key):
         return (observations[:, 2] + 0.5 * observations[:, 3] > 0).astype(np.int32)
 
-    found = evaluate(
-        "CartPole-v1", jax.jit(act), num_episodes=3, seed=5, discount=0.9, max_steps=60
-    )
+    found = play("CartPole-v1", jax.jit(act), num_episodes=3, seed=5, discount=0.9, max_steps=60)
     for episode, seed in enumerate(gym._randomness(5, 1, 3)[0]):
         env = gymnasium.make("CartPole-v1", max_episode_steps=60)
         observation, rewards, over = env.reset(seed=seed)[0], [], False
@@ -200,7 +199,7 @@ def twos(observations, key):
 
 
 def test_only_the_first_episode_counts():
-    found = evaluate("Numbers-v0", twos, 4, discount=0.5, max_steps=9)
+    found = play("Numbers-v0", twos, 4, discount=0.5, max_steps=9)
     rewards = 2 * np.arange(1, 6)
     np.testing.assert_array_equal(found.length, 5)
     np.testing.assert_allclose(found.undiscounted, rewards.sum())
@@ -208,7 +207,7 @@ def test_only_the_first_episode_counts():
 
 
 def test_an_excursion_counts_from_where_random_behaviour_has_led():
-    found = evaluate("Numbers-v0", twos, 400, seed=1, discount=0.5, random_steps=7, max_steps=9)
+    found = play("Numbers-v0", twos, 400, seed=1, discount=0.5, random_steps=7, max_steps=9)
     # t is uniform on 0, ..., 6, so that positions 0 and 1 of the episode are twice as likely.
     frequency = np.bincount(5 - found.length, minlength=5)
     assert stats.chisquare(frequency, 400 / 7 * np.array([2, 2, 1, 1, 1])).pvalue > 1e-3
@@ -224,7 +223,7 @@ def test_evaluation_repeats_and_depends_on_its_seed():
     def act(observations, key):
         return jax.random.uniform(key, (len(observations), 1), minval=-2.0, maxval=2.0)
 
-    one, two, other = (evaluate("Pendulum-v1", act, 2, seed, max_steps=5) for seed in (0, 0, 1))
+    one, two, other = (play("Pendulum-v1", act, 2, seed, max_steps=5) for seed in (0, 0, 1))
     np.testing.assert_array_equal(one.discounted, two.discounted)
     assert (one.discounted != other.discounted).all()
 
@@ -237,7 +236,7 @@ def test_policies_have_another_key_for_every_seed_purpose_and_step():
         return np.zeros(len(observations), int)
 
     for seed in (0, 1):
-        evaluate("Numbers-v0", act, 1, seed, max_steps=9)
+        play("Numbers-v0", act, 1, seed, max_steps=9)
         record("Numbers-v0", 5, 1, seed, behavior=lambda *given: (act(*given), 1.0))
     assert len(words) == len(set(words)) == 20
     copies = [gym._randomness(seed, purpose, 3)[0] for seed in (0, 1) for purpose in (0, 1)]
@@ -273,9 +272,9 @@ def test_random_steps_need_bounds_too():
     def act(observations, key):
         return np.zeros((len(observations), 2))
 
-    assert (evaluate("Unbounded-v0", act, 2, max_steps=9).length == 5).all()
+    assert (play("Unbounded-v0", act, 2, max_steps=9).length == 5).all()
     with pytest.raises(ValueError, match=r"^behavior: the actions of 'Unbounded-v0' are an unb"):
-        evaluate("Unbounded-v0", act, 2, random_steps=3, max_steps=9)
+        play("Unbounded-v0", act, 2, random_steps=3, max_steps=9)
 
 
 def test_missing_packages_are_named_with_the_extra_that_brings_them(monkeypatch):
@@ -329,4 +328,4 @@ def test_options_of_a_recording_are_checked(options, message):
 def test_options_of_an_evaluation_are_checked(options, message):
     given = {"act": twos, "num_episodes": 3, "max_steps": 9, **options}
     with pytest.raises(ValueError, match=f"^{message}"):
-        evaluate("Numbers-v0", **given)
+        play("Numbers-v0", **given)

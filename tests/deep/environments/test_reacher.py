@@ -1,5 +1,6 @@
 """Reacher in closed form is MuJoCo's, step by step; its constants are those of the model."""
 
+import importlib
 import warnings
 from functools import cache
 from types import SimpleNamespace
@@ -13,10 +14,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from emphatic.deep import reacher as mechanics
-from emphatic.deep.environment import uniform_steps
-from emphatic.deep.reacher import fingertip, reacher, ReacherState
+from emphatic.deep.environments.environment import uniform_steps
+from emphatic.deep.environments.reacher import fingertip, reacher, ReacherState
 
+mechanics = importlib.import_module("emphatic.deep.environments.reacher")
 NUM_EPISODES = 200
 
 
@@ -79,7 +80,7 @@ def ours(version, tolerance=None):
     environment, state = reacher(version), started(judged(version, tolerance))
 
     def advance(state, action):
-        state, reward, terminated, truncated = environment.step(state, action, None)
+        state, reward, terminated, truncated = environment.step(state, action, jax.random.key(0))
         return state, (state, environment.observe(state), reward, terminated, truncated)
 
     def episode(state, actions):
@@ -245,7 +246,8 @@ def test_single_precision_stays_single_and_near():
     low = jax.tree.map(lambda x: x.astype(jnp.float32) if x.dtype == jnp.float64 else x, state)
     action = jnp.asarray(controls()[:, 0])
     step = jax.jit(jax.vmap(environment.step, (0, 0, None)))
-    found, exact = step(low, action.astype(jnp.float32), None), step(state, action, None)
+    key = jax.random.key(0)
+    found, exact = step(low, action.astype(jnp.float32), key), step(state, action, key)
     for first, second in zip(jax.tree.leaves(found[:2]), jax.tree.leaves(exact[:2]), strict=True):
         assert first.dtype != jnp.float64
         np.testing.assert_allclose(first, second, rtol=1e-4, atol=1e-5)

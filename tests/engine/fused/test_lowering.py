@@ -12,26 +12,27 @@ from hypothesis import given
 from jax import lax
 
 from emphatic import Learner, learners, problems, schedules
-from emphatic.engine import cpu, run
-from emphatic.engine.llvm import Function, I64, Vector
-from emphatic.engine.lower import (
+from emphatic.engine import run
+from emphatic.engine.batch import Batch, transition_view
+from emphatic.engine.fused import cpu, program
+from emphatic.engine.fused.llvm import Function, I64, Vector
+from emphatic.engine.fused.lowering import (
     evaluate,
     FusionError,
+    IndexedArray,
     Lane,
     Lowering,
     Machine,
     RULES,
     STRUCTURE,
-    Table,
     Uniform,
 )
+from emphatic.engine.fused.schedule import emit, Node, order_nodes, Recorder, STATE
 from emphatic.engine.measures import MEASURES
-from emphatic.engine.order import give, Node, Notes, ordered, STATE
 from emphatic.engine.stream import Stream
-from emphatic.engine.sweep import Sweep, transitions
 
-from . import transcriptions as plain
-from .strategies import build, SEEDS
+from ... import transcriptions as plain
+from ...strategies import build, SEEDS
 
 LANES = 64
 PRECISIONS = [np.float32, np.float64]
@@ -162,7 +163,7 @@ def in_vectors(function: Any, arrays: list[np.ndarray], width: int = 8) -> list[
     sink = np.empty((sum(int(np.prod(shape)) for shape in shapes), LANES), dtype)
     f = Function("lowered", ["groups", "source", "sink", "fixed"])
     b, machine = f.builder, Vector(f.builder, dtype, width)
-    machine.columns["fixed"] = f.pointer("fixed")
+    machine.rows["fixed"] = f.pointer("fixed")
     lowering = Lowering(machine, dtype)
 
     def group(number: Any, _: Any) -> list[Any]:
@@ -186,7 +187,7 @@ def in_vectors(function: Any, arrays: list[np.ndarray], width: int = 8) -> list[
             np.ravel(evaluate([node], {})[0])[n] for node, n in lowering.slots.get("fixed", [])
         ]
     fixed = np.array(slots, dtype)
-    f.compile()(LANES // width, *(each.ctypes.data for each in (source, sink, fixed)))
+    cpu.compile_function(f)(LANES // width, *(each.ctypes.data for each in (source, sink, fixed)))
     ends = np.cumsum([0, *(int(np.prod(shape)) for shape in shapes)])
     parts = zip(shapes, itertools.pairwise(ends), strict=True)
     return [sink[first:last].reshape(*shape, LANES) for shape, (first, last) in parts]
@@ -290,8 +291,8 @@ class Formulas:
     def uniform(self, table, column):
         return f"u{column}"
 
-    def load(self, table, index, dtype):
-        return f"table{table}[{index}]"
+    def load(self, array, index, dtype):
+        return f"table{array}[{index}]"
 
     def apply(self, name, dtype, *operands):
         return f"{name}({', '.join(operands)})"
@@ -299,7 +300,7 @@ class Formulas:
     def convert(self, value, source, dtype):
         return f"{dtype}({value})"
 
-    def reinterpret(self, value, source, dtype):
+    def reinterpret(self, value, dtype):
         return f"bits({value})"
 
 
@@ -311,8 +312,9 @@ def formula(function: Any, **dtypes: Any) -> list[str]:
     given = [
         entries([f"{name}{n}" for n in range(3)], (3,), dtype) for name, dtype in dtypes.items()
     ]
-    found = Lowering(Formulas(), np.dtype(np.float64)).run(closed.jaxpr, closed.consts, given)
-    return [lane.raw for lane in found[0].flat]
+    lowering = Lowering(Formulas(), np.dtype(np.float64))
+    found = lowering.run(closed.jaxpr, closed.consts, given)
+    return [lane.raw for lane in lowering.lanes(found[0]).flat]
 
 
 @pytest.mark.parametrize(
@@ -398,8 +400,8 @@ class Arrays:
         assert table == ("row" if node.varies else "fixed")
         return np.ravel(evaluate([node], self.known)[0])[index]
 
-    def load(self, table, index, dtype):
-        return self.tables[table][index]
+    def load(self, array, index, dtype):
+        return self.tables[array][index]
 
     def apply(self, name, dtype, *operands):
         return self.OPERATIONS[name](*operands)
@@ -407,7 +409,7 @@ class Arrays:
     def convert(self, value, source, dtype):
         return np.asarray(value).astype(dtype)
 
-    def reinterpret(self, value, source, dtype):
+    def reinterpret(self, value, dtype):
         return value.view(dtype)
 
 
@@ -436,31 +438,31 @@ def test_a_whole_step_runs_on_numpy_arrays():
     """GEM and its error: state and step sizes in lanes, the transition uniform."""
     problem, target = problem_and_target()
     lanes = {"step_size": np.geomspace(0.01, 0.5, LANES), "ridge": np.linspace(0.0, 1.0, LANES)}
-    sweep = Sweep(
+    batch = Batch(
         learners.gem,
         lanes,
         problem,
         target,
-        transitions(problem, target, np.float64),
+        transition_view(problem, target, np.float64),
         {"emphasis_error": MEASURES["emphasis_error"]},
         np.dtype(np.float64),
     )
-    closed = jax.make_jaxpr(sweep.step)(sweep.lane, sweep.state, sweep.exact, sweep.example)
+    closed = jax.make_jaxpr(batch.step)(batch.lane, batch.state, batch.shared, batch.example)
     stream = Stream(problem)
-    y = jax.tree.map(lambda leaf: leaf[20], sweep.seen(stream.sample(np.arange(40), 0)))
-    state = sweep.initial(9)
+    y = jax.tree.map(lambda leaf: leaf[20], batch.observe(stream.sample(np.arange(40), 0)))
+    state = batch.initial(9)
     known = {
         Uniform(np.shape(leaf), leaf.dtype, varies, False): leaf
-        for varies, tree in ((False, sweep.exact), (True, y))
+        for varies, tree in ((False, batch.shared), (True, y))
         for leaf in jax.tree.leaves(tree)
     }
     moving = [
         entries(list(np.asarray(leaf).reshape(LANES, -1).T), leaf.shape[1:], np.float64)
-        for leaf in jax.tree.leaves((sweep.lanes, state))
+        for leaf in jax.tree.leaves((batch.lanes, state))
     ]
     found = interpreted(closed, Arrays(known), [*moving, *known], np.float64)
-    over_lanes = jax.vmap(sweep.step, in_axes=(0, 0, None, None))
-    expected = jax.tree.leaves(over_lanes(sweep.lanes, state, sweep.exact, y))
+    over_lanes = jax.vmap(batch.step, in_axes=(0, 0, None, None))
+    expected = jax.tree.leaves(over_lanes(batch.lanes, state, batch.shared, y))
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, np.asarray(other).reshape(LANES, -1).T, rtol=1e-12)
 
@@ -475,7 +477,7 @@ def test_the_stream_runs_on_numpy_arrays():
     closed = jax.make_jaxpr(stream.advance)(shapes, (word, word), word, word)
     pairs = cpu.Experience(stream).begin(range(LANES)).ravel()
     numbers = [np.arange(LANES), np.zeros(LANES), pairs, np.full(LANES, 0)]
-    given = [Table(n, table.shape, np.dtype(np.uint32)) for n, table in enumerate(tables)]
+    given = [IndexedArray(n, table.shape, np.dtype(np.uint32)) for n, table in enumerate(tables)]
     moving = [entries([each.astype(np.uint32)], (), np.uint32) for each in numbers]
     _, rows = interpreted(closed, Arrays(tables=tables), [*given, *moving], np.uint32)
     expected = [plain.experience(problem, seed, 1)[0].row for seed in range(LANES)]
@@ -486,16 +488,16 @@ def test_the_stream_runs_on_numpy_arrays():
 
 
 def noted(name: str) -> tuple[list[list[Node]], list[Node], Lowering]:
-    """A case with x and z as the state and y as lanes: what is outside, and the outputs."""
-    arrays, notes = drawn(np.float64), Notes()
+    """A case with x and z as the state and y as lanes: its inputs, and the outputs."""
+    arrays, recorder = drawn(np.float64), Recorder()
     closed = traced(CASES[name], arrays)
     names = f"{STATE}0", "lane0", f"{STATE}1"
-    outside = [notes.outside(n, a[..., 0].size) for n, a in zip(names, arrays, strict=True)]
-    given = [entries(o, a.shape[:-1], a.dtype) for o, a in zip(outside, arrays, strict=True)]
-    lowering = Lowering(notes, np.dtype(np.float64))
+    inputs = [recorder.inputs(n, a[..., 0].size) for n, a in zip(names, arrays, strict=True)]
+    given = [entries(o, a.shape[:-1], a.dtype) for o, a in zip(inputs, arrays, strict=True)]
+    lowering = Lowering(recorder, np.dtype(np.float64))
     found = lowering.run(closed.jaxpr, closed.consts, given)
     outputs = [lane.raw for out in found for lane in lowering.lanes(out).flat]
-    return outside, outputs, lowering
+    return inputs, outputs, lowering
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -503,8 +505,8 @@ def test_instructions_in_another_order_give_the_same_bits(name):
     """Each after what it needs and once, also on a machine that knows nothing of orders."""
     arrays = drawn(np.float64)
     machine = Arrays()
-    outside, outputs, machine.lowering = noted(name)
-    order = ordered(outputs)
+    inputs, outputs, machine.lowering = noted(name)
+    order = order_nodes(outputs)
     place = {node: number for number, node in enumerate(order)}
     assert len(place) == len(order)
     for node in order:
@@ -513,21 +515,22 @@ def test_instructions_in_another_order_give_the_same_bits(name):
     expected = interpreted(traced(CASES[name], arrays), Arrays(), given, np.float64)
     known = {
         node: value
-        for nodes, a in zip(outside, arrays, strict=True)
+        for nodes, a in zip(inputs, arrays, strict=True)
         for node, value in zip(nodes, a.reshape(-1, LANES), strict=True)
     }
-    found = [np.broadcast_to(each, (LANES,)) for each in give(order, outputs, machine, known)]
+    found = [np.broadcast_to(each, (LANES,)) for each in emit(order, outputs, machine, known)]
     np.testing.assert_array_equal(found, np.concatenate(expected))
 
 
 def test_sums_over_the_same_numbers_advance_side_by_side():
     """Of x @ x and sum(3x), all that needs the first number comes before the last number's."""
-    notes = Notes()
-    x = entries(notes.outside(f"{STATE}0", 8), (8,), np.float64)
+    recorder = Recorder()
+    x = entries(recorder.inputs(f"{STATE}0", 8), (8,), np.float64)
     closed = jax.make_jaxpr(lambda x: (x @ x, jnp.sum(3.0 * x)))(np.ones(8))
-    lowering = Lowering(notes, np.dtype(np.float64))
-    outputs = [out.item().raw for out in lowering.run(closed.jaxpr, closed.consts, [x])]
-    order = ordered(outputs)
+    lowering = Lowering(recorder, np.dtype(np.float64))
+    found = lowering.run(closed.jaxpr, closed.consts, [x])
+    outputs = [lowering.lanes(out).item().raw for out in found]
+    order = order_nodes(outputs)
     uses = {node: [n for n, each in enumerate(order) if node in each.operands] for node in order}
     states = [node for node in order if node.method.startswith(STATE)]
     assert len(states) == 8
@@ -536,18 +539,18 @@ def test_sums_over_the_same_numbers_advance_side_by_side():
 
 
 def test_what_is_asked_twice_is_noted_once_and_what_differs_is_not():
-    notes, double = Notes(), np.dtype(np.float64)
-    assert isinstance(notes, Machine)
-    a, b = notes.outside(STATE, 2)
-    assert notes.apply("add", double, a, b) is notes.apply("add", double, a, b)
-    assert notes.apply("add", double, a, b) is not notes.apply("add", double, b, a)
-    assert notes.constant(np.nan, double) is notes.constant(np.nan, double)
+    recorder, double = Recorder(), np.dtype(np.float64)
+    assert isinstance(recorder, Machine)
+    a, b = recorder.inputs(STATE, 2)
+    assert recorder.apply("add", double, a, b) is recorder.apply("add", double, a, b)
+    assert recorder.apply("add", double, a, b) is not recorder.apply("add", double, b, a)
+    assert recorder.constant(np.nan, double) is recorder.constant(np.nan, double)
     different = [
-        notes.constant(0.0, double),
-        notes.constant(-0.0, double),
-        notes.constant(0.0, np.dtype(np.float32)),
-        notes.constant(False, np.dtype(bool)),
-        notes.constant(0, np.dtype(np.int32)),
+        recorder.constant(0.0, double),
+        recorder.constant(-0.0, double),
+        recorder.constant(0.0, np.dtype(np.float32)),
+        recorder.constant(False, np.dtype(bool)),
+        recorder.constant(0, np.dtype(np.int32)),
     ]
     assert len({id(node) for node in different}) == 5
 
@@ -699,7 +702,7 @@ def test_what_does_not_lower_runs_by_scan_and_says_why(learner, reason):
 
 
 def test_a_step_of_too_many_instructions_is_not_compiled(monkeypatch):
-    monkeypatch.setattr(cpu, "MOST_INSTRUCTIONS", 50)
+    monkeypatch.setattr(program, "MAX_INSTRUCTIONS", 50)
     problem, target = problem_and_target()
     found = run(problem, {"gem": learners.gem(0.1)}, num_steps=5, target=target)
     assert found.reason.item() == "a step has more than 50 instructions"
@@ -724,9 +727,9 @@ def sweeps():
     }
     lanes = {"step_size": np.geomspace(1e-4, 2.0, 61)}
     error = {"emphasis_error": MEASURES["emphasis_error"]}
-    sights = {dtype: transitions(problem, target, dtype) for dtype in ("float32", "float64")}
+    views = {dtype: transition_view(problem, target, dtype) for dtype in ("float32", "float64")}
     found = {
-        (name, dtype): Sweep(make, lanes, problem, target, sights[dtype], error, np.dtype(dtype))
+        (name, dtype): Batch(make, lanes, problem, target, views[dtype], error, np.dtype(dtype))
         for name, make in makes.items()
         for dtype in ("float32", "float64")
     }
@@ -743,9 +746,9 @@ def test_programs_of_every_width_agree_to_the_last_bit(sweeps, name, dtype):
     lengths = np.array([100, 399, 1])
     results = []
     for width in (1, 4, 8, 16, 32, 64):
-        program = cpu.Program(found[name, dtype], stream, width)
-        last, sums, states = program.advance(rows, 0, lengths, program.begin([5]))
-        assert program.padded % width == 0
+        compiled = cpu.Program(found[name, dtype], stream, width)
+        last, sums, states = compiled.advance(rows, 0, lengths, compiled.begin([5]))
+        assert compiled.padded % width == 0
         np.testing.assert_array_equal(last[:, :61], states[-1][:, 0])
         results.append((sums, states))
     for sums, states in results[1:]:

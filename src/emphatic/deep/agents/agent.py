@@ -1,42 +1,123 @@
-"""What an agent is, and how its parameters descend a loss."""
+"""What an agent is, and what agents with networks have in common."""
 
-from collections.abc import Callable
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Generic, Protocol, runtime_checkable, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Bool, Float
 
-from .transition import Transition
+from ...types import Array, Key, Number, Params, Scalar
+from ..experience import Action, Observation
+from ..networks import network
+from ..policies import Policy
+from ..replay import Count
+from ..transition import Transition
+
+Networks: TypeAlias = dict[str, Params]
+"""The parameters of all networks of an agent, by name."""
+Diagnostics: TypeAlias = dict[str, Float[Array, "..."]]
+r"""What an update measured: nothing, or $\rho_t$, $M_t$ and $m(S_t)$ as `ratio`, `trace`, `m`."""
+Act: TypeAlias = Callable[[Params, Observation, Key], Action]
+r"""A policy in use: from $\theta$, an observation and a random key to an action."""
+Setting: TypeAlias = Any
+"""A keyword argument of an algorithm."""
+Trace: TypeAlias = Callable[[Scalar, Transition], Scalar]
+"""What is left of a trace from the step before, at a transition."""
+
+
+@runtime_checkable
+class AgentState(Protocol):
+    """The state of an agent: a dataclass with all that it learns, and its replay."""
+
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
+
+    @property
+    def params(self) -> Params:
+        """All that is learned."""
+        ...
+
+    @property
+    def replay(self) -> Transition:
+        """The ring of past transitions."""
+        ...
+
+
+State = TypeVar("State", bound=AgentState)
 
 
 @dataclass(frozen=True, eq=False)
-class Agent:
-    """How a policy is learned from a fixed behaviour, for one run: pure functions, and their data.
-
-    The state of every agent is a dataclass with the fields `params`, all that it learns, and
-    `replay`, the ring of past transitions.
+class Agent(Generic[State]):
+    r"""How a policy is learned from a fixed behaviour, for one run: pure functions, and their data.
 
     **Arguments:**
 
     - `init`: `(key, example, capacity)` to the first state; the example is one iteration's
       [Transition] or its shapes, the capacity how many iterations the replay keeps.
-    - `update`: `(state, batch, time, key)` to the state after one iteration, and what was seen.
-    - `theta`: From a state to what the policy needs to act.
+    - `update`: `(state, batch, time, key)` to the state after one iteration, and diagnostics.
+    - `theta`: From a state to the parameters of the policy.
     - `act`: `(theta, observation, key)` to an action.
-    - `definition`: The algorithm and its settings, for reports and files.
+    - `definition`: The algorithm and its arguments, for reports and files; see [describe].
+    - `discount`: $\gamma$.
     """
 
-    init: Callable[[Any, Transition, int], Any]
-    update: Callable[[Any, Transition, Any, Any], tuple[Any, dict[str, Any]]]
-    theta: Callable[[Any], Any]
-    act: Callable[[Any, Any, Any], Any]
-    definition: dict[str, Any]
+    init: Callable[[Key, Transition, int], State]
+    update: Callable[[State, Transition, Count, Key], tuple[State, Diagnostics]]
+    theta: Callable[[State], Params]
+    act: Act
+    definition: dict[str, object]
+    discount: float = 0.99
 
 
-def rmsprop(
-    gradient: dict[str, Any], params: dict[str, Any], averages: dict[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def describe(algorithm: Callable[..., Agent], arguments: Mapping[str, object]) -> dict[str, object]:
+    """The definition of an agent, as JSON can hold it: the function that made it, and the arguments
+    that it was called with. Functions are known by their names, policies by their `repr`."""
+    names = inspect.signature(algorithm).parameters
+    return {"algorithm": algorithm.__name__} | {name: _plain(arguments[name]) for name in names}
+
+
+def _plain(argument: object) -> object:
+    if isinstance(argument, tuple):
+        return list(argument)
+    if isinstance(argument, Policy):
+        return repr(argument)
+    if callable(argument):
+        return getattr(argument, "__qualname__", repr(argument))
+    return argument
+
+
+def init_networks(
+    key: Key, policy: Policy, critics: tuple[str, ...], hidden: tuple[int, ...], example: Transition
+) -> Networks:
+    """The first parameters of a policy and of critics with one output, by name."""
+    size, dtype = example.observation.shape[-1], example.observation.dtype
+    of_policy, *of_critics = jax.random.split(key, 1 + len(critics))
+    params = {"policy": policy.init(of_policy, size, dtype)}
+    for name, of_critic in zip(critics, of_critics, strict=True):
+        params[name] = network(of_critic, (size, *hidden, 1), dtype=dtype)
+    return params
+
+
+def log_density(policy: Policy, theta: Params, y: Transition) -> Scalar:
+    r"""$\log\pi_\theta(A_t|S_t)$."""
+    return policy.log_density(policy.distribution(theta, y.observation), y.action)
+
+
+def ratio(policy: Policy, theta: Params, y: Transition) -> Scalar:
+    r"""$\rho_t = \pi_\theta(A_t|S_t)/\mu(A_t|S_t)$."""
+    return jnp.exp(log_density(policy, theta, y)) / y.behavior
+
+
+def copy_networks(params: Networks, target: Networks, now: bool | Bool[Array, ""]) -> Networks:
+    """The target networks, as copies of their networks if it is time for them."""
+    fresh = {name: params[name] for name in target}
+    return jax.tree.map(lambda new, old: jnp.where(now, new, old), fresh, target)
+
+
+def rmsprop(gradient: Networks, params: Networks, averages: Networks) -> tuple[Networks, Networks]:
     r"""Parameters and averages after a step of the optimiser of the paper's experiment.
 
     $$
@@ -45,35 +126,22 @@ def rmsprop(
     $$
 
     It is one for all networks: a loss that does not reach a network gives it $g = 0$, and its
-    averages decay all the same.
-
-    **Arguments:**
-
-    - `gradient`: $g$, of the networks that the loss reached, by name.
-    - `params`, `averages`: $\theta$ and $n$, of all networks.
+    averages $n$ decay all the same.
     """
-    decayed = jax.tree.map(lambda n: 0.99 * n, averages)
-    reached = {
-        name: jax.tree.map(lambda n, g: n + 0.01 * g**2, decayed[name], of_network)
-        for name, of_network in gradient.items()
-    }
-    moved = {
-        name: jax.tree.map(
-            lambda theta, g, n: theta - 1e-3 * g / (jnp.sqrt(n) + 1e-8),
-            params[name],
-            of_network,
-            reached[name],
-        )
-        for name, of_network in gradient.items()
-    }
-    return {**params, **moved}, {**decayed, **reached}
+    averages = jax.tree.map(lambda n: 0.99 * n, averages)
+
+    def accumulate(n: Array, g: Array) -> Array:
+        return n + 0.01 * g**2
+
+    def move(theta: Array, g: Array, n: Array) -> Array:
+        return theta - 1e-3 * g / (jnp.sqrt(n) + 1e-8)
+
+    for name, g in gradient.items():
+        averages = {**averages, name: jax.tree.map(accumulate, averages[name], g)}
+        params = {**params, name: jax.tree.map(move, params[name], g, averages[name])}
+    return params, averages
 
 
-def mean_loss(loss: Callable, axes: tuple[int | None, ...]) -> Callable:
+def mean_loss(loss: Callable[..., Number], axes: tuple[int | None, ...]) -> Callable[..., Scalar]:
     """The mean of a single-transition loss over the mapped arguments."""
-    return lambda *args: jax.vmap(loss, axes)(*args).mean()
-
-
-def name(function: Callable) -> str:
-    """What a function is called, for a definition."""
-    return getattr(function, "__qualname__", repr(function))
+    return lambda *args: jnp.mean(jax.vmap(loss, axes)(*args))

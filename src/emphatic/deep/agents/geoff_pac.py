@@ -1,24 +1,26 @@
 """Generalised off-policy actor-critic (Geoff-PAC)."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
+from jaxtyping import Float
 
-from . import replay
+from ...types import Array, Key, Number, Params, Scalar
+from .. import replay
+from ..experience import Action, Observation
+from ..losses import density_loss, td_error, value_loss
+from ..networks import HIDDEN, positive, value
+from ..policies import Policy
+from ..transition import Transition
+from . import agent
 from .actor_critic import restarting
-from .agent import Agent, mean_loss, name, rmsprop
-from .losses import density_loss, td_error, value_loss
-from .networks import HIDDEN, network, Policy, positive, value
-from .transition import Transition
+from .agent import Agent, Diagnostics, Networks, Trace
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class GeoffPACState:
+class GeoffPACState(eqx.Module):
     r"""The networks `policy`, `v` and `c`, their targets and averages, the replay, and the traces.
 
     For each worker $\gamma\rho_{t-1}F^{(1)}_{t-1}$, $\hat\gamma\rho_{t-1}F^{(2)}_{t-1}$ and
@@ -26,13 +28,13 @@ class GeoffPACState:
     parameters.
     """
 
-    params: dict[str, Any]
-    target: dict[str, Any]
-    averages: Any
-    replay: Any
-    first: Any
-    second: Any
-    intrinsic: Any
+    params: Networks
+    target: Networks
+    averages: Networks
+    replay: Transition
+    first: Float[Array, "*runs n"]
+    second: Params
+    intrinsic: Params
 
 
 def geoff_pac(
@@ -43,7 +45,7 @@ def geoff_pac(
     lambda_1: float = 0.7,
     lambda_2: float = 0.6,
     normaliser: float = 1e-3,
-    trace: Callable[[Any, Transition], Any] = restarting,
+    trace: Trace = restarting,
     value_clip: float = 1.0,
     density_clip: float = 2.0,
     actor_clip: float = float("inf"),
@@ -52,7 +54,7 @@ def geoff_pac(
     warm_up: int = 100,
     target_every: int = 200,
     hidden: tuple[int, ...] = HIDDEN,
-) -> Agent:
+) -> Agent[GeoffPACState]:
     r"""Geoff-PAC (Zhang, Boehmer, Whiteson 2019), with the networks and updates of [actor_critic].
 
     It ascends the value of the states of $d_{\hat\gamma}$, between those of the behaviour
@@ -77,7 +79,6 @@ def geoff_pac(
 
     **Arguments:**
 
-    - `policy`: The policy.
     - `discount`, `discount_hat`: $\gamma$ and $\hat\gamma$.
     - `lambda_1`, `lambda_2`: $\lambda_1$ and $\lambda_2$.
     - `normaliser`: The weight that keeps the mean of $c$ at 1.
@@ -87,129 +88,80 @@ def geoff_pac(
     - `critic_norm`: The largest norm of a gradient of both critics.
     - `num_sampled`, `warm_up`, `target_every`, `hidden`: As in [actor_critic].
     """
-    clip, critics = optax.clip_by_global_norm(critic_norm), ("v", "c")
+    definition = agent.describe(geoff_pac, locals())
+    clip = optax.clip_by_global_norm(critic_norm)
+    ratios = jax.vmap(partial(agent.ratio, policy), (None, 0))
 
-    def init(key: Any, example: Transition, capacity: int) -> GeoffPACState:
-        size, dtype = example.observation.shape[-1], example.observation.dtype
-        of_policy, *others = jax.random.split(key, 3)
-        params = {"policy": policy.init(of_policy, size, dtype)}
-        for each, k in zip(critics, others, strict=True):
-            params[each] = network(k, (size, *hidden, 1), dtype=dtype)
-        workers = example.reward.shape
+    def init(key: Key, example: Transition, capacity: int) -> GeoffPACState:
+        params = agent.init_networks(key, policy, ("v", "c"), hidden, example)
+        workers, dtype = example.reward.shape, example.observation.dtype
         nothing = jax.tree.map(
             lambda leaf: jnp.zeros((*workers, *leaf.shape), dtype), params["policy"]
         )
-        return GeoffPACState(
-            params=params,
-            target={each: params[each] for each in critics},
-            averages=jax.tree.map(jnp.zeros_like, params),
-            replay=replay.empty(example, capacity),
-            first=jnp.zeros(workers, dtype),
-            second=nothing,
-            intrinsic=nothing,
-        )
+        target = {"v": params["v"], "c": params["c"]}
+        averages = jax.tree.map(jnp.zeros_like, params)
+        ring, first = replay.empty(example, capacity), jnp.zeros(workers, dtype)
+        return GeoffPACState(params, target, averages, ring, first, nothing, nothing)
 
-    def log_density(theta: Any, y: Transition) -> Any:
-        return policy.log_density(policy.at(theta, y.observation), y.action)
-
-    def ratio(theta: Any, y: Transition) -> Any:
-        return jnp.exp(log_density(theta, y)) / y.behavior
-
-    def critic_loss(params: Any, target: Any, y: Transition, rho: Any, others: Any) -> Any:
+    def critic_loss(
+        params: Networks, target: Networks, y: Transition, rho: Scalar, others: Scalar
+    ) -> Number:
         v, v_next = value(params["v"], y.observation), value(target["v"], y.observation_next)
         c, c_next = positive(target["c"], y.observation), positive(params["c"], y.successor)
-        of_v = value_loss(
-            v, y.reward, discount * y.bootstraps, v_next, jnp.minimum(rho, value_clip)
-        )
+        clipped = jnp.minimum(rho, value_clip)
+        of_v = value_loss(v, y.reward, discount * y.bootstraps, v_next, clipped)
         back = discount_hat * jnp.minimum(rho, density_clip) * c
         return of_v + density_loss(c_next, discount_hat, back, normaliser, others)
 
-    of_critics = jax.grad(mean_loss(critic_loss, (None, None, 0, 0, 0)))
+    of_critics = jax.grad(agent.mean_loss(critic_loss, (None, None, 0, 0, 0)))
 
     def update(
-        state: GeoffPACState, batch: Transition, time: Any, key: Any
-    ) -> tuple[GeoffPACState, dict[str, Any]]:
+        state: GeoffPACState, batch: Transition, time: replay.Count, key: Key
+    ) -> tuple[GeoffPACState, Diagnostics]:
         ring = replay.add(state.replay, batch, time)
         past = replay.sample(ring, key, time + 1, num_sampled)
 
-        def learn(params: Any, averages: Any, first: Any, second: Any, intrinsic: Any) -> tuple:
+        def learn(params: Networks, averages: Networks, *traces: Params) -> tuple:
             for data in (past, batch):
                 c = jax.vmap(positive, (None, 0))(params["c"], data.successor)
                 others = (c.sum() - c) / (len(c) - 1)
-                rho = jax.vmap(ratio, (None, 0))(params["policy"], data)
-                learning = {each: params[each] for each in critics}
-                gradient = of_critics(learning, state.target, data, rho, others)
-                gradient, _ = clip.update(gradient, clip.init(learning))
-                params, averages = rmsprop(gradient, params, averages)
+                rho = ratios(params["policy"], data)
+                critics = {name: params[name] for name in state.target}
+                gradient = of_critics(critics, state.target, data, rho, others)
+                gradient, _ = clip.update(gradient, clip.init(critics))
+                params, averages = agent.rmsprop(gradient, params, averages)
 
-            def ascend(y: Transition, first: Any, second: Any, intrinsic: Any) -> tuple:
+            def ascend(y: Transition, first: Scalar, second: Params, intrinsic: Params) -> tuple:
                 theta = params["policy"]
-                score = jax.grad(log_density)(theta, y)
-                rho = jnp.minimum(ratio(theta, y), actor_clip)
+                score = jax.grad(partial(agent.log_density, policy))(theta, y)
+                rho = jnp.minimum(agent.ratio(policy, theta, y), actor_clip)
                 v, c = value(params["v"], y.observation), positive(params["c"], y.observation)
                 v_next = value(state.target["v"], y.observation_next)
                 delta = td_error(v, y.reward, discount * y.bootstraps, v_next)
                 F1 = trace(first, y) + c
                 M1 = (1 - lambda_1) * c + lambda_1 * F1
                 F2 = jax.tree.map(jnp.add, second, intrinsic)
+                M2 = jax.tree.map(lambda i, F: (1 - lambda_2) * i + lambda_2 * F, intrinsic, F2)
                 Delta = jax.tree.map(
-                    lambda i, F, g: (
-                        discount_hat * v * ((1 - lambda_2) * i + lambda_2 * F)
-                        + rho * M1 * delta * g
-                    ),
-                    intrinsic,
-                    F2,
-                    score,
+                    lambda M, g: discount_hat * v * M + rho * M1 * delta * g, M2, score
                 )
                 second = jax.tree.map(lambda F: discount_hat * rho * F, F2)
                 intrinsic = jax.tree.map(lambda g: c * rho * g, score)
                 return Delta, discount * rho * F1, second, intrinsic
 
-            Delta, first, second, intrinsic = jax.vmap(ascend)(batch, first, second, intrinsic)
+            Delta, *updated = jax.vmap(ascend)(batch, *traces)
             gradient = {"policy": jax.tree.map(lambda g: -g.mean(0), Delta)}
-            params, averages = rmsprop(gradient, params, averages)
-            return params, averages, first, second, intrinsic
+            params, averages = agent.rmsprop(gradient, params, averages)
+            return params, averages, *updated
 
-        def wait(*unchanged: Any) -> tuple:
-            return unchanged
-
+        before = state.params, state.averages, state.first, state.second, state.intrinsic
         params, averages, *traces = jax.lax.cond(
-            time >= warm_up,
-            learn,
-            wait,
-            state.params,
-            state.averages,
-            state.first,
-            state.second,
-            state.intrinsic,
+            time >= warm_up, learn, lambda *unchanged: unchanged, *before
         )
-        copy = (time + 1) % target_every == 0
-        target = jax.tree.map(
-            lambda new, old: jnp.where(copy, new, old),
-            {each: params[each] for each in critics},
-            state.target,
-        )
+        target = agent.copy_networks(params, state.target, (time + 1) % target_every == 0)
         return GeoffPACState(params, target, averages, ring, *traces), {}
 
-    def act(theta: Any, observation: Any, key: Any) -> Any:
-        return policy.sample(policy.at(theta, observation), key)
+    def act(theta: Params, observation: Observation, key: Key) -> Action:
+        return policy.sample(policy.distribution(theta, observation), key)
 
-    definition = {
-        "algorithm": "geoff_pac",
-        "policy": repr(policy),
-        "discount": discount,
-        "discount_hat": discount_hat,
-        "lambda_1": lambda_1,
-        "lambda_2": lambda_2,
-        "normaliser": normaliser,
-        "trace": name(trace),
-        "value_clip": value_clip,
-        "density_clip": density_clip,
-        "actor_clip": actor_clip,
-        "critic_norm": critic_norm,
-        "num_sampled": num_sampled,
-        "warm_up": warm_up,
-        "target_every": target_every,
-        "hidden": list(hidden),
-    }
-    return Agent(init, update, lambda state: state.params["policy"], act, definition)
+    return Agent(init, update, lambda state: state.params["policy"], act, definition, discount)

@@ -1,29 +1,30 @@
 """Twin delayed deep deterministic policy gradient (TD3), with a fixed behaviour."""
 
-from dataclasses import dataclass
-from typing import Any
-
+import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
+from jaxtyping import Float, Integer
 
-from . import replay
-from .agent import Agent
-from .networks import network, outputs, Policy, Softmax
-from .transition import Transition
+from ...types import Array, Key, Number, Params, Scalar
+from .. import replay
+from ..experience import Action, Observation
+from ..networks import Layers, network, outputs
+from ..policies import box, Gaussian, Policy, TruncatedGaussian
+from ..transition import Transition
+from .agent import Agent, describe, Diagnostics, Networks
+
+TWINS = ("q1", "q2")
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class TD3State:
+class TD3State(eqx.Module):
     """The networks `policy`, `q1` and `q2`, their slow targets, two optimisers, and the replay."""
 
-    params: dict[str, Any]
-    target: dict[str, Any]
-    actor: Any
-    critics: Any
-    replay: Any
+    params: Networks
+    target: Networks
+    actor: optax.OptState
+    critics: optax.OptState
+    replay: Transition
 
 
 def td3(
@@ -38,7 +39,7 @@ def td3(
     delay: int = 2,
     tau: float = 5e-3,
     hidden: tuple[int, ...] = (400, 300),
-) -> Agent:
+) -> Agent[TD3State]:
     r"""TD3 (Fujimoto, van Hoof, Meger 2018) on the experience of a behaviour that does not change.
 
     After the warm-up there is one update for each environment step: as many as workers. Both action
@@ -65,111 +66,92 @@ def td3(
     - `tau`: $\tau$.
     - `hidden`: The sizes of the hidden layers.
     """
-    if isinstance(policy, Softmax):
+    definition = describe(td3, locals())
+    if not isinstance(policy, Gaussian | TruncatedGaussian):
         raise ValueError("policy: TD3 needs a box of actions, not numbers of them")
-    centre, half = (policy.low + policy.high) / 2, (policy.high - policy.low) / 2
+    low, high = policy.low, policy.high
+    del definition["policy"]
+    definition |= {"low": low.tolist(), "high": high.tolist()}
     optimiser = optax.adam(step_size)
 
-    def init(key: Any, example: Transition, capacity: int) -> TD3State:
+    def init(key: Key, example: Transition, capacity: int) -> TD3State:
         size, dtype = example.observation.shape[-1], example.observation.dtype
         keys, actions = jax.random.split(key, 3), example.action.shape[-1]
         params = {"policy": network(keys[0], (size, *hidden, actions), dtype=dtype)}
-        for name, k in zip(("q1", "q2"), keys[1:], strict=True):
+        for name, k in zip(TWINS, keys[1:], strict=True):
             params[name] = network(k, (size + actions, *hidden, 1), dtype=dtype)
-        return TD3State(
-            params=params,
-            target=params,
-            actor=optimiser.init(params["policy"]),
-            critics=optimiser.init({name: params[name] for name in ("q1", "q2")}),
-            replay=replay.empty(example, capacity),
-        )
+        actor = optimiser.init(params["policy"])
+        critics = optimiser.init({name: params[name] for name in TWINS})
+        return TD3State(params, params, actor, critics, replay.empty(example, capacity))
 
-    def adam(gradient: Any, params: Any, moments: Any) -> tuple[Any, Any]:
+    def adam(
+        gradient: Params, params: Params, moments: optax.OptState
+    ) -> tuple[Params, optax.OptState]:
         change, moments = optimiser.update(gradient, moments, params)
         return optax.apply_updates(params, change), moments
 
-    def box(z: Any) -> Any:
-        return jnp.asarray(centre, z.dtype) + jnp.asarray(half, z.dtype) * z
+    def in_box(z: Float[Array, " a"]) -> Float[Array, " a"]:
+        centre, half = box(low, high, z.dtype)
+        return centre + half * z
 
-    def deterministic(layers: Any, observation: Any) -> Any:
-        return box(jnp.tanh(outputs(layers, observation)))
+    def deterministic(layers: Layers, observation: Observation) -> Float[Array, " a"]:
+        return in_box(jnp.tanh(outputs(layers, observation)))
 
-    def q(layers: Any, observation: Any, action: Any) -> Any:
+    def q(layers: Layers, observation: Observation, action: Action) -> Scalar:
         return outputs(layers, jnp.concatenate([observation, action]))[0]
 
-    def target_value(target: Any, y: Transition, key: Any) -> Any:
+    def target_value(target: Networks, y: Transition, key: Key) -> Scalar:
         z = jnp.tanh(outputs(target["policy"], y.observation_next))
-        epsilon = jnp.clip(
-            noise * jax.random.normal(key, z.shape, z.dtype), -noise_clip, noise_clip
-        )
-        action = box(jnp.clip(z + epsilon, -1, 1))
-        q_next = [q(target[name], y.observation_next, action) for name in ("q1", "q2")]
+        epsilon = noise * jax.random.normal(key, z.shape, z.dtype)
+        action = in_box(jnp.clip(z + jnp.clip(epsilon, -noise_clip, noise_clip), -1, 1))
+        q_next = [q(target[name], y.observation_next, action) for name in TWINS]
         return y.reward + discount * y.bootstraps * jnp.minimum(*q_next)
 
-    def critic_loss(twins: Any, data: Transition, goal: Any) -> Any:
-        values = [
-            jax.vmap(q, (None, 0, 0))(twins[name], data.observation, data.action) for name in twins
-        ]
-        return sum(((goal - each) ** 2).mean() for each in values)
+    def critic_loss(twins: Networks, data: Transition, goal: Float[Array, " n"]) -> Number:
+        values = jax.vmap(q, (None, 0, 0))
+        errors = (goal - values(twins[name], data.observation, data.action) for name in twins)
+        return sum((error**2).mean() for error in errors)
 
-    def policy_loss(layers: Any, q1: Any, data: Transition) -> Any:
-        def worth(observation: Any) -> Any:
+    def policy_loss(layers: Layers, q1: Layers, data: Transition) -> Scalar:
+        def value(observation: Observation) -> Scalar:
             return q(q1, observation, deterministic(layers, observation))
 
-        return -jax.vmap(worth)(data.observation).mean()
+        return -jax.vmap(value)(data.observation).mean()
 
     def update(
-        state: TD3State, batch: Transition, time: Any, key: Any
-    ) -> tuple[TD3State, dict[str, Any]]:
+        state: TD3State, batch: Transition, time: replay.Count, key: Key
+    ) -> tuple[TD3State, Diagnostics]:
         ring = replay.add(state.replay, batch, time)
         workers = batch.reward.shape[0]
 
-        def once(j: Any, carry: tuple) -> tuple:
+        def step(j: Integer[Array, ""], carry: tuple) -> tuple:
             params, target, actor, critics = carry
             for_sample, for_noise = jax.random.split(jax.random.fold_in(key, j))
             data = replay.sample_transitions(ring, for_sample, time + 1, batch_size)
             keys = jax.random.split(for_noise, batch_size)
             goal = jax.vmap(target_value, (None, 0, 0))(target, data, keys)
-            twins = {name: params[name] for name in ("q1", "q2")}
+            twins = {name: params[name] for name in TWINS}
             gradient = jax.grad(critic_loss)(twins, data, goal)
             twins, critics = adam(gradient, twins, critics)
 
-            def improve(layers: Any, target: Any, actor: Any) -> tuple:
+            def improve(layers: Layers, target: Networks, actor: optax.OptState) -> tuple:
                 gradient = jax.grad(policy_loss)(layers, twins["q1"], data)
                 layers, actor = adam(gradient, layers, actor)
                 fresh = {"policy": layers, **twins}
                 return layers, optax.incremental_update(fresh, target, tau), actor
 
+            due = (time * workers + j + 1) % delay == 0
             layers, target, actor = jax.lax.cond(
-                (time * workers + j + 1) % delay == 0,
-                improve,
-                lambda *unchanged: unchanged,
-                params["policy"],
-                target,
-                actor,
+                due, improve, lambda *unchanged: unchanged, params["policy"], target, actor
             )
             return {"policy": layers, **twins}, target, actor, critics
 
         carry = (state.params, state.target, state.actor, state.critics)
-        rounds = jnp.where(time >= warm_up, workers, 0)
-        params, target, actor, critics = jax.lax.fori_loop(0, rounds, once, carry)
+        num_updates = jnp.where(time >= warm_up, workers, 0)
+        params, target, actor, critics = jax.lax.fori_loop(0, num_updates, step, carry)
         return TD3State(params, target, actor, critics, ring), {}
 
-    def act(theta: Any, observation: Any, key: Any) -> Any:
+    def act(theta: Layers, observation: Observation, key: Key) -> Action:
         return deterministic(theta, observation)
 
-    definition = {
-        "algorithm": "td3",
-        "low": np.asarray(policy.low).tolist(),
-        "high": np.asarray(policy.high).tolist(),
-        "discount": discount,
-        "step_size": step_size,
-        "batch_size": batch_size,
-        "warm_up": warm_up,
-        "noise": noise,
-        "noise_clip": noise_clip,
-        "delay": delay,
-        "tau": tau,
-        "hidden": list(hidden),
-    }
-    return Agent(init, update, lambda state: state.params["policy"], act, definition)
+    return Agent(init, update, lambda state: state.params["policy"], act, definition, discount)

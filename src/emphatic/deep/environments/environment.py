@@ -2,135 +2,87 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TypeAlias
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Bool, Float, PyTree
 
-from .. import _checks as check
+from ... import _validation as check
+from ...types import Array, Key, Scalar
+from ..experience import Action, Observation, Step
 
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Step:
-    r"""What happened at time $t$: $(O_t, A_t, R_{t+1}, O_{t+1})$, and where episodes begin and end.
-
-    Arrays may have leading axes, usually (iteration, worker). `observation_next` is the true
-    successor $O_{t+1}$, also where the episode ends and the next observation is that of a reset.
-
-    **Arguments:**
-
-    - `observation`, `observation_next`: $O_t$ and $O_{t+1}$.
-    - `action`: $A_t$, a vector, or a number of an action.
-    - `reward`: $R_{t+1}$.
-    - `terminated`: Whether the task ended with this step; the value of its successor is 0.
-    - `truncated`: Whether a limit of time cut the episode here; its successor has a value.
-    - `start`: Whether $O_t$ is the first observation of an episode.
-    """
-
-    observation: Any
-    action: Any
-    reward: Any
-    observation_next: Any
-    terminated: Any
-    truncated: Any
-    start: Any
+State: TypeAlias = PyTree
+"""The state of an environment: a pytree of arrays."""
+Outcome: TypeAlias = tuple[State, Scalar, Bool[Array, ""], Bool[Array, ""]]
+"""What a step leads to: the next state, the reward, and whether it terminated or was truncated."""
 
 
 @dataclass(frozen=True, eq=False)
 class Environment:
-    """An environment of pure JAX functions, for one copy and without automatic resets.
-
-    **Arguments:**
-
-    - `name`: What it is called, for reports and files.
-    - `observation_size`: The length of an observation.
-    - `low`, `high`: The bounds of an action, one for each of its entries.
-    - `horizon`: The number of steps after which an episode is truncated.
-    - `reset`: A first state, from a random key.
-    - `observe`: The observation of a state.
-    - `step`: `(state, action, key)` to `(state, reward, terminated, truncated)`.
-    """
+    """An environment of pure JAX functions, for one copy and without automatic resets; `low` and
+    `high` bound an action, and after `horizon` steps an episode is truncated."""
 
     name: str
     observation_size: int
-    low: np.ndarray
-    high: np.ndarray
+    low: Float[np.ndarray, " a"]
+    high: Float[np.ndarray, " a"]
     horizon: int
-    reset: Callable[[Any], Any]
-    observe: Callable[[Any], Any]
-    step: Callable[[Any, Any, Any], tuple[Any, Any, Any, Any]]
+    reset: Callable[[Key], State]
+    observe: Callable[[State], Observation]
+    step: Callable[[State, Action, Key], Outcome]
 
 
-def clipped(environment: Environment) -> Environment:
-    r"""The environment behind a clip: of an action only what is nearest to it in the box is seen.
+def clip_actions(environment: Environment) -> Environment:
+    r"""The environment with actions clipped to its box.
 
     For uniform behaviour it is the same. A [Gaussian] is worth more in it where actions cost.
-
-    **Arguments:**
-
-    - `environment`: The environment.
     """
 
-    def step(state: Any, action: Any, key: Any) -> tuple[Any, Any, Any, Any]:
+    def step(state: State, action: Action, key: Key) -> Outcome:
         low, high = (jnp.asarray(b, action.dtype) for b in (environment.low, environment.high))
         return environment.step(state, jnp.clip(action, low, high), key)
 
     return replace(environment, name=f"{environment.name}, actions clipped", step=step)
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Workers:
+class Workers(eqx.Module):
     """Copies of an environment, side by side: their states, and which have just been reset."""
 
-    state: Any
-    start: Any
+    state: State
+    start: Bool[Array, " n"]
 
 
-def _choose(condition: Any, first: Any, second: Any) -> Any:
+def _choose(condition: Bool[Array, ""], first: State, second: State) -> State:
     return jax.tree.map(lambda x, y: jnp.where(condition, x, y), first, second)
 
 
-def uniform_density(low: Any, high: Any) -> float:
-    r"""The density of uniform behaviour on a box, $\mu(a|s) = \prod_j 1/(h_j - l_j)$.
-
-    **Arguments:**
-
-    - `low`, `high`: The bounds $l$ and $h$ of an action.
-    """
+def uniform_density(low: Float[Array, " a"], high: Float[Array, " a"]) -> float:
+    r"""The density of uniform behaviour on a box, $\mu(a|s) = \prod_j 1/(h_j - l_j)$."""
     return float(np.prod(1.0 / (np.asarray(high, np.float64) - np.asarray(low, np.float64))))
 
 
 def uniform_steps(
     environment: Environment, num_workers: int
-) -> tuple[Callable[[Any], Workers], Callable[[Workers, Any], tuple[Workers, Step]]]:
+) -> tuple[Callable[[Key], Workers], Callable[[Workers, Key], tuple[Workers, Step]]]:
     r"""The experience of uniform random behaviour, with a reset wherever an episode ends.
 
     Both functions are pure, so that a training loop can generate its experience inside the
     compiled program. The stream depends on the keys alone: whoever learns from it, it is the same.
-
-    **Arguments:**
-
-    - `environment`: The environment.
-    - `num_workers`: How many copies of it act side by side.
-
-    **Returns:**
-
-    - `init(key)`: [Workers] that have been reset.
-    - `advance(workers, key)`: The workers after one step of each, and that [Step], with the workers
-      as its leading axis.
+    The first returns [Workers] that have been reset; the second the workers after one step of each,
+    and that [Step], with the workers as its leading axis.
     """
     check.count("num_workers", num_workers)
 
-    def reset(key):
+    def reset(key: Key) -> State:
         return jax.vmap(environment.reset)(jax.random.split(key, num_workers))
 
-    def init(key) -> Workers:
+    def init(key: Key) -> Workers:
         return Workers(reset(key), jnp.ones(num_workers, bool))
 
-    def advance(workers: Workers, key) -> tuple[Workers, Step]:
+    def advance(workers: Workers, key: Key) -> tuple[Workers, Step]:
         for_action, for_step, for_reset = jax.random.split(key, 3)
         shape = (num_workers, *environment.low.shape)
         low, high = (jnp.broadcast_to(b, shape) for b in (environment.low, environment.high))
@@ -139,15 +91,8 @@ def uniform_steps(
             workers.state, action, jax.random.split(for_step, num_workers)
         )
         ended = terminated | truncated
-        step = Step(
-            observation=jax.vmap(environment.observe)(workers.state),
-            action=action,
-            reward=reward,
-            observation_next=jax.vmap(environment.observe)(state),
-            terminated=terminated,
-            truncated=truncated,
-            start=workers.start,
-        )
+        before, after = (jax.vmap(environment.observe)(s) for s in (workers.state, state))
+        step = Step(before, action, reward, after, terminated, truncated, workers.start)
         begun = jax.vmap(_choose)(ended, reset(for_reset), state)
         return Workers(begun, ended), step
 

@@ -5,14 +5,26 @@ from contextlib import closing
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, cast, TYPE_CHECKING, TypeAlias
 
 import jax
 import numpy as np
+from jaxtyping import Float, Integer
 
-from .. import _checks as check
-from .environment import Step, uniform_density
-from .experience import Experience
+from ... import _validation as check
+from ...types import Array, Key
+from ..experience import Experience, Step
+from .environment import uniform_density
+
+if TYPE_CHECKING:
+    import gymnasium
+
+Observations: TypeAlias = Float[Array, "n o"]
+"""Observations of all copies."""
+Actions: TypeAlias = Float[Array, "n a"] | Integer[Array, " n"]
+"""Actions for all copies: vectors, or numbers of actions."""
+Behavior: TypeAlias = Callable[[Observations, Key], tuple[Actions, float | Float[Array, " n"]]]
+r"""A behaviour policy: actions for all copies, and their $\mu(A_t|S_t)$."""
 
 INSTALL = "run pip install 'emphatic[gym]'"
 PACKAGES = ("emphatic", "gymnasium", "mujoco", "numpy")
@@ -20,18 +32,12 @@ PACKAGES = ("emphatic", "gymnasium", "mujoco", "numpy")
 
 @dataclass(frozen=True, eq=False)
 class Returns:
-    r"""What episodes returned, one entry for each.
+    r"""What episodes returned, one entry for each: $\sum_k \gamma^k R_{t+k+1}$ from the first step
+    that counts, $\sum_k R_{t+k+1}$, and how many steps counted."""
 
-    **Arguments:**
-
-    - `discounted`: $\sum_k \gamma^k R_{t+k+1}$, from the first step that counts.
-    - `undiscounted`: $\sum_k R_{t+k+1}$.
-    - `length`: How many steps counted.
-    """
-
-    discounted: np.ndarray
-    undiscounted: np.ndarray
-    length: np.ndarray
+    discounted: Float[np.ndarray, " n"]
+    undiscounted: Float[np.ndarray, " n"]
+    length: Integer[np.ndarray, " n"]
 
 
 @dataclass(frozen=True)
@@ -39,21 +45,23 @@ class _Copies:
     """Copies of an environment, what its observations become, and what its actions are."""
 
     name: str
-    envs: Any
-    encode: Callable[[Any], np.ndarray]
-    low: Any = None
-    high: Any = None
-    num_actions: Any = None
+    envs: "gymnasium.vector.SyncVectorEnv"
+    encode: Callable[[Array], np.ndarray]
+    decode: Callable[[np.ndarray], np.ndarray]
+    low: Float[np.ndarray, " a"] | None = None
+    high: Float[np.ndarray, " a"] | None = None
+    num_actions: int | None = None
 
 
-def _make(name: str, num_copies: int, **options: Any) -> Any:
+def _make(name: str, num_copies: int, **options: Any) -> "gymnasium.vector.SyncVectorEnv":
     try:
         import gymnasium
     except ImportError:
         raise ValueError(f"environment: Gymnasium is not installed; {INSTALL}") from None
     same_step = {"autoreset_mode": gymnasium.vector.AutoresetMode.SAME_STEP}
     try:
-        return gymnasium.make_vec(name, num_copies, "sync", vector_kwargs=same_step, **options)
+        envs = gymnasium.make_vec(name, num_copies, "sync", vector_kwargs=same_step, **options)
+        return cast("gymnasium.vector.SyncVectorEnv", envs)
     except gymnasium.error.UnregisteredEnv:
         near = ", ".join(map(repr, get_close_matches(name, gymnasium.registry, n=3)))
         hint = f"near it are {near}" if near else "no id is near it"
@@ -63,7 +71,7 @@ def _make(name: str, num_copies: int, **options: Any) -> Any:
         raise ValueError(f"environment: {name!r} cannot be made here; {advice}") from None
 
 
-def _encoder(name: str, space: Any) -> Callable[[Any], np.ndarray]:
+def _encoder(name: str, space: "gymnasium.Space") -> Callable[[Array], np.ndarray]:
     from gymnasium.spaces import Box, Discrete
 
     if isinstance(space, Box):
@@ -76,28 +84,29 @@ def _encoder(name: str, space: Any) -> Callable[[Any], np.ndarray]:
     )
 
 
-def _copies(name: str, envs: Any) -> _Copies:
+def _copies(name: str, envs: "gymnasium.vector.SyncVectorEnv") -> _Copies:
     from gymnasium.spaces import Box, Discrete
 
     space, encode = envs.single_action_space, _encoder(name, envs.single_observation_space)
     if isinstance(space, Discrete):
-        return _Copies(name, envs, encode, num_actions=int(space.n))
+        first = space.start
+        return _Copies(name, envs, encode, lambda a: a + first, num_actions=int(space.n))
     if isinstance(space, Box) and np.issubdtype(space.dtype, np.floating):
-        return _Copies(name, envs, encode, space.low.ravel(), space.high.ravel())
+        shape, dtype = space.shape, space.dtype
+
+        def decode(actions: np.ndarray) -> np.ndarray:
+            return actions.reshape(len(actions), *shape).astype(dtype)
+
+        return _Copies(name, envs, encode, decode, space.low.ravel(), space.high.ravel())
     raise ValueError(
         f"environment: the actions of {name!r} are {space}; a Box of real numbers or Discrete is "
         "required"
     )
 
 
-def _step(copies: _Copies, actions: np.ndarray) -> tuple[Any, ...]:
+def _step(copies: _Copies, actions: np.ndarray) -> tuple[np.ndarray, ...]:
     """The true successors, rewards, both flags, and the observations after resets."""
-    envs, space = copies.envs, copies.envs.single_action_space
-    if copies.num_actions is None:
-        sent = actions.reshape(len(actions), *space.shape).astype(space.dtype)
-    else:
-        sent = actions + space.start
-    raw, reward, terminated, truncated, info = envs.step(sent)
+    raw, reward, terminated, truncated, info = copies.envs.step(copies.decode(actions))
     observations = encoded = copies.encode(raw)
     if "final_obs" in info:
         ended = np.flatnonzero(info["_final_obs"])
@@ -106,12 +115,12 @@ def _step(copies: _Copies, actions: np.ndarray) -> tuple[Any, ...]:
     return encoded, reward, terminated, truncated, observations
 
 
-def _uniform(copies: _Copies, rng: np.random.Generator) -> Callable[[Any, Any], tuple[Any, Any]]:
-    """Uniform behaviour in the place of a policy: actions for all copies, and their density."""
-    num, low, high = copies.envs.num_envs, copies.low, copies.high
-    if low is None or high is None:
-        return lambda *_: (rng.integers(copies.num_actions, size=num), 1.0 / copies.num_actions)
-    if not (np.isfinite(low).all() and np.isfinite(high).all()):
+def _uniform(copies: _Copies, rng: np.random.Generator) -> Behavior:
+    """Uniform behaviour: actions for all copies, and their density."""
+    num, low, high, num_actions = copies.envs.num_envs, copies.low, copies.high, copies.num_actions
+    if num_actions is not None:
+        return lambda *_: (rng.integers(num_actions, size=num), 1.0 / num_actions)
+    if low is None or high is None or not (np.isfinite(low).all() and np.isfinite(high).all()):
         raise ValueError(
             f"behavior: the actions of {copies.name!r} are an unbounded Box, on which no uniform "
             "behaviour exists; give a policy"
@@ -119,7 +128,8 @@ def _uniform(copies: _Copies, rng: np.random.Generator) -> Callable[[Any, Any], 
     return lambda *_: (rng.uniform(low, high, (num, low.size)), uniform_density(low, high))
 
 
-def _checked(name: str, copies: _Copies, actions: Any) -> np.ndarray:
+def _as_actions(name: str, copies: _Copies, actions: object) -> np.ndarray:
+    """The actions in their type; a `ValueError` unless they are actions of the environment."""
     shape = (copies.envs.num_envs, *(() if copies.low is None else copies.low.shape))
     dtype = np.int32 if copies.low is None else np.float32
     actions = np.asarray(actions)
@@ -128,12 +138,14 @@ def _checked(name: str, copies: _Copies, actions: Any) -> np.ndarray:
             f"{name}: gave actions of shape {actions.shape} and type {actions.dtype}; {shape} and "
             f"{np.dtype(dtype)} are required"
         )
-    if copies.low is None and not np.isin(actions, np.arange(copies.num_actions)).all():
+    if copies.num_actions is not None and not np.isin(actions, range(copies.num_actions)).all():
         raise ValueError(f"{name}: gave actions {actions}; 0 to {copies.num_actions - 1} exist")
     return actions.astype(dtype)
 
 
-def _randomness(seed: int, purpose: int, num_copies: int) -> tuple[list[int], Any, Any]:
+def _randomness(
+    seed: int, purpose: int, num_copies: int
+) -> tuple[list[int], np.random.Generator, Key]:
     """Seeds of the copies, a generator for actions, a key for policies: all independent."""
     check.seed(seed)
     entropy = np.random.SeedSequence(seed, spawn_key=(purpose,))
@@ -142,13 +154,13 @@ def _randomness(seed: int, purpose: int, num_copies: int) -> tuple[list[int], An
 
 
 def _versions() -> dict[str, str]:
-    found = {}
+    versions = {}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def record(
@@ -156,23 +168,15 @@ def record(
     num_steps: int,
     num_workers: int = 10,
     seed: int = 0,
-    behavior: str | Callable[[Any, Any], tuple[Any, Any]] = "uniform",
-    progress: Callable[[int, int], None] | None = None,
+    behavior: str | Behavior = "uniform",
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> Experience:
-    r"""Lets a fixed behaviour act in copies of an environment, and keeps what happens.
+    r"""Records what a fixed behaviour does in copies of an environment.
 
     Observations become vectors: those of a Box are flattened, those of a finite set are one-hot.
-    Where an episode ends another begins, and the successor that is kept is still the true one.
-
-    **Arguments:**
-
-    - `environment`: The id of a Gymnasium environment.
-    - `num_steps`: The steps of all workers together, rounded up to whole iterations.
-    - `num_workers`: How many copies act side by side.
-    - `seed`: What everything random depends on.
-    - `behavior`: `uniform`, or a function of observations, one for each worker, and a random key,
-      that gives actions and their $\mu(A_t|S_t)$.
-    - `progress`: Called with the steps done and the steps of all.
+    Where an episode ends another begins, and the recorded successor is still the true one. The
+    steps of all workers together, `num_steps`, are rounded up to whole iterations; `on_progress` is
+    called with how many of them are done.
     """
     check.count("num_steps", num_steps)
     check.count("num_workers", num_workers)
@@ -183,54 +187,39 @@ def record(
     with closing(_make(environment, num_workers)) as envs:
         copies = _copies(environment, envs)
         choose = _uniform(copies, rng) if isinstance(behavior, str) else behavior
-        observation = copies.encode(envs.reset(seed=seeds)[0])
+        observation = copies.encode(envs.reset(seed=[*seeds])[0])
         start, steps, densities = np.ones(num_workers, bool), [], []
         for t in range(iterations):
             action, density = choose(observation, jax.random.fold_in(key, t))
-            action = _checked("behavior", copies, action)
+            action = _as_actions("behavior", copies, action)
             successor, reward, terminated, truncated, after = _step(copies, action)
             steps.append(Step(observation, action, reward, successor, terminated, truncated, start))
             densities.append(np.broadcast_to(density, num_workers))
             observation, start = after, terminated | truncated
-            if progress is not None:
-                progress((t + 1) * num_workers, iterations * num_workers)
-    return Experience(
-        steps=jax.tree.map(lambda *leaves: np.stack(leaves), *steps),
-        behavior=np.stack(densities),
-        environment=environment,
-        seed=seed,
-        low=copies.low,
-        high=copies.high,
-        num_actions=copies.num_actions,
-        provenance={"behavior": str(getattr(behavior, "__name__", behavior)), **_versions()},
-    )
+            if on_progress is not None:
+                on_progress((t + 1) * num_workers, iterations * num_workers)
+    recorded = jax.tree.map(lambda *leaves: np.stack(leaves), *steps)
+    actions = copies.low, copies.high, copies.num_actions
+    provenance = {"behavior": str(getattr(behavior, "__name__", behavior)), **_versions()}
+    return Experience(recorded, np.stack(densities), environment, seed, *actions, provenance)
 
 
-def evaluate(
+def play(
     environment: str,
-    act: Callable[[Any, Any], Any],
+    act: Callable[[Observations, Key], Actions],
     num_episodes: int = 10,
     seed: int = 0,
     discount: float = 0.99,
     random_steps: int = 0,
     max_steps: int | None = None,
 ) -> Returns:
-    r"""What a policy returns, over episodes that run side by side in as many copies.
+    r"""Plays episodes with a policy, side by side in as many copies, and returns what they return.
 
     Each copy counts its first whole episode. With `random_steps` it counts an excursion instead:
     uniform behaviour takes $t \sim U\{0, \dots, n - 1\}$ steps, then the policy acts, and rewards
-    count, until the episode ends.
-
-    **Arguments:**
-
-    - `environment`: The id of a Gymnasium environment.
-    - `act`: The policy: a function, best compiled, of observations, one for each copy, and a
-      random key, that gives actions. The environment sees them as they are.
-    - `num_episodes`: How many episodes are counted.
-    - `seed`: What everything random depends on.
-    - `discount`: The discount $\gamma$.
-    - `random_steps`: The bound $n$ of the random steps before; 0 for episodes from their start.
-    - `max_steps`: A limit of time in place of the environment's, which may have none.
+    count, until the episode ends; `random_steps` is $n$. The policy `act` is best compiled, and the
+    environment sees its actions as they are. `max_steps` is a limit of time in place of the
+    environment's, which may have none.
     """
     check.count("num_episodes", num_episodes)
     check.probability("discount", discount)
@@ -242,18 +231,18 @@ def evaluate(
         options["max_episode_steps"] = max_steps
     seeds, rng, key = _randomness(seed, 1, num_episodes)
     with closing(_make(environment, num_episodes, **options)) as envs:
-        if max_steps is None and envs.spec.max_episode_steps is None:
+        if max_steps is None and (envs.spec is None or envs.spec.max_episode_steps is None):
             raise ValueError(f"max_steps: {environment!r} has no limit of its own; one is required")
         copies = _copies(environment, envs)
-        explore = _uniform(copies, rng) if random_steps else act
+        explore = _uniform(copies, rng) if random_steps else None
         wait = rng.integers(max(random_steps, 1), size=num_episodes)
-        observation = copies.encode(envs.reset(seed=seeds)[0])
+        observation = copies.encode(envs.reset(seed=[*seeds])[0])
         discounted, undiscounted = np.zeros(num_episodes), np.zeros(num_episodes)
         length, over, t = np.zeros(num_episodes, int), np.zeros(num_episodes, bool), 0
         while not over.all():
-            action = _checked("act", copies, act(observation, jax.random.fold_in(key, t)))
+            action = _as_actions("act", copies, act(observation, jax.random.fold_in(key, t)))
             waiting = t < wait
-            if waiting.any():
+            if explore is not None and waiting.any():
                 action[waiting] = explore(observation, key)[0][waiting]
             _, reward, terminated, truncated, observation = _step(copies, action)
             counts = ~waiting & ~over

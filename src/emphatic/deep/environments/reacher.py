@@ -1,15 +1,17 @@
 """Reacher, a planar arm of two links, in closed form: MuJoCo's mechanics without MuJoCo."""
 
-from dataclasses import dataclass
 from math import pi
-from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float, Integer
 
-from .._names import unknown
-from .environment import Environment
+from ..._validation import unknown
+from ...types import Array, Key, Number, Scalar
+from ..experience import Action, Observation
+from .environment import Environment, Outcome
 
 VERSIONS, GOALS = ("v4", "v5"), ("disc", "square")
 
@@ -37,19 +39,17 @@ STRAIGHT = BOTH + 2 * COUPLING + ARMATURE
 MOBILITY = STRAIGHT / (STRAIGHT * (OUTER + ARMATURE) - (OUTER + COUPLING) ** 2)
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class ReacherState:
+class ReacherState(eqx.Module):
     """Angles, their velocities, the goal, the fingertip as it is observed, and the time."""
 
-    q: Any
-    v: Any
-    goal: Any
-    tip: Any
-    time: Any
+    q: Float[Array, "*batch 2"]
+    v: Float[Array, "*batch 2"]
+    goal: Float[Array, "*batch 2"]
+    tip: Float[Array, "*batch 2"]
+    time: Integer[Array, "*batch"]
 
 
-def mass_matrix(q1: Any) -> tuple[Any, Any, Any]:
+def mass_matrix(q1: Number) -> tuple[Scalar, Scalar, Number]:
     r"""The entries $M_{00}, M_{01}, M_{11}$ of the mass matrix at an angle of joint 1.
 
     $$
@@ -63,7 +63,7 @@ def mass_matrix(q1: Any) -> tuple[Any, Any, Any]:
     return BOTH + 2 * coupled + ARMATURE, OUTER + coupled, OUTER + ARMATURE
 
 
-def limit_force(q1: Any, v1: Any, acceleration: Any, mobility: Any) -> Any:
+def limit_force(q1: Number, v1: Number, acceleration: Number, mobility: Number) -> Scalar:
     r"""The force of MuJoCo's soft constraint on joint 1, which is 0 for $|q_1| \le 3$.
 
     With the gap $r = 3 - |q_1| < 0$ and its derivative $J = -\operatorname{sign} q_1$, the force is
@@ -85,7 +85,9 @@ def limit_force(q1: Any, v1: Any, acceleration: Any, mobility: Any) -> Any:
     return jnp.where(gap < 0, -outward * force, 0.0)
 
 
-def acceleration(q: Any, v: Any, torque: Any) -> Any:
+def acceleration(
+    q: Float[Array, " 2"], v: Float[Array, " 2"], torque: Float[Array, " 2"]
+) -> Float[Array, " 2"]:
     r"""The acceleration $M^{-1}(\tau - v - h)$, and what the limit of joint 1 adds to it.
 
     The damping is $v$, and the Coriolis forces are
@@ -101,18 +103,17 @@ def acceleration(q: Any, v: Any, torque: Any) -> Any:
     return jnp.stack([m11 * f0 - m01 * f1, m00 * f1 - m01 * f0]) / determinant
 
 
-def fingertip(q: Any) -> Any:
-    """Where the fingertip is, in the plane."""
+def fingertip(q: Float[Array, " 2"]) -> Float[Array, " 2"]:
+    """The position of the fingertip, in the plane."""
     along = q[0] + q[1]
     return jnp.stack(
-        [
-            LINK * jnp.cos(q[0]) + TIP * jnp.cos(along),
-            LINK * jnp.sin(q[0]) + TIP * jnp.sin(along),
-        ]
+        [LINK * jnp.cos(q[0]) + TIP * jnp.cos(along), LINK * jnp.sin(q[0]) + TIP * jnp.sin(along)]
     )
 
 
-def simulate(q: Any, v: Any, torque: Any) -> tuple[Any, Any, Any]:
+def simulate(
+    q: Float[Array, " 2"], v: Float[Array, " 2"], torque: Float[Array, " 2"]
+) -> tuple[Float[Array, " 2"], Float[Array, " 2"], Float[Array, " 2"]]:
     """One step of Runge and Kutta's method of order 4: angles, velocities, and the last stage.
 
     MuJoCo leaves the fingertip where the last stage evaluated it, so that stage is returned too.
@@ -148,7 +149,7 @@ def reacher(version: str = "v4", goals: str = "disc") -> Environment:
     if goals not in GOALS:
         raise unknown("goals", goals, GOALS)
 
-    def reset(key) -> ReacherState:
+    def reset(key: Key) -> ReacherState:
         draws = jax.random.uniform(key, (6,), minval=-1.0)
         q, v, goal = 0.1 * draws[:2], 0.005 * draws[2:4], 0.2 * draws[4:]
         if goals == "disc":
@@ -156,27 +157,20 @@ def reacher(version: str = "v4", goals: str = "disc") -> Environment:
             goal = radius * jnp.stack([jnp.cos(angle), jnp.sin(angle)])
         return ReacherState(q, v, goal, fingertip(q), jnp.int32(0))
 
-    def observe(state: ReacherState) -> Any:
-        height = [jnp.zeros_like(state.q[:1])] if version == "v4" else []
-        return jnp.concatenate(
-            [
-                jnp.cos(state.q),
-                jnp.sin(state.q),
-                state.goal,
-                state.v,
-                state.tip - state.goal,
-                *height,
-            ]
-        )
+    def observe(state: ReacherState) -> Observation:
+        q, goal = state.q, state.goal
+        height = [jnp.zeros_like(q[:1])] if version == "v4" else []
+        parts = [jnp.cos(q), jnp.sin(q), goal, state.v, state.tip - goal, *height]
+        return jnp.concatenate(parts)
 
-    def step(state: ReacherState, action: Any, key: Any) -> tuple:
+    def step(state: ReacherState, action: Action, key: Key) -> Outcome:
         q, v, last = state.q, state.v, state.q
         torque = GEAR * jnp.clip(action, -1.0, 1.0)
         for _ in range(FRAME_SKIP):
             q, v, last = simulate(q, v, torque)
         after = ReacherState(q, v, state.goal, fingertip(last), state.time + 1)
-        seen = state if version == "v4" else after
-        reward = -jnp.linalg.norm(seen.tip - seen.goal) - jnp.sum(action**2)
+        rewarded = state if version == "v4" else after
+        reward = -jnp.linalg.norm(rewarded.tip - rewarded.goal) - jnp.sum(action**2)
         return after, reward, jnp.bool_(False), after.time >= HORIZON
 
     bound = np.ones(2, np.float32)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from .lower import Lane, Lowering
+    from .lowering import Lane, Lowering
 
 LOG2_E = 1.4426950408889634073599
 SINGLE = (
@@ -23,7 +23,7 @@ BOTTOM = (
 
 
 def exp(lowering: "Lowering", x: "Lane") -> "Lane":
-    r"""$e^x = 2^n e^r$ with $|r| \le \tfrac12\log 2$; relative error below 2e-7 or 5e-16."""
+    r"""Emits $e^x = 2^n e^r$ with $|r| \le \tfrac12\log 2$; relative error below 2e-7 or 5e-16."""
     dtype, double = x.dtype, x.dtype == np.float64
     add, sub, mul = lowering.add, lowering.sub, lowering.mul
 
@@ -50,12 +50,12 @@ def exp(lowering: "Lowering", x: "Lane") -> "Lane":
         value = add(mul(number(2.0), ratio), number(1.0))
     else:
         value = add(add(mul(horner(SINGLE, r), square), r), number(1.0))
-    value = lowering.scaled(value, n)
+    value = lowering.scale(value, n)
     unordered = lowering.apply("ne", x, x, dtype=bool)
     return lowering.apply("select", unordered, x, value)
 
 
 def logistic(lowering: "Lowering", x: "Lane") -> "Lane":
-    r"""$1 / (1 + e^{-x})$."""
+    r"""Emits $1 / (1 + e^{-x})$."""
     one = lowering.number(1.0, x.dtype)
     return lowering.apply("div", one, lowering.add(one, exp(lowering, lowering.apply("neg", x))))

@@ -7,44 +7,59 @@ for all lanes, and reaches the lanes through a slot of a table.
 """
 
 import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, runtime_checkable, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import ShapedArray
+from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
+from numpy.typing import DTypeLike
 
-from . import functions
+from . import elementary
+
+MachineValue: TypeAlias = Any
+"""A value of a machine, such as an LLVM value; only the machine looks inside."""
+Parameters: TypeAlias = dict[str, Any]
+"""The parameters of an equation of a jaxpr."""
+LaneArray: TypeAlias = np.ndarray
+"""An array of objects, each a [Lane]."""
+KnownArray: TypeAlias = Any
+"""Whatever JAX takes for an array and knows while it traces; it may be a random key."""
+Constant: TypeAlias = float | int | np.generic
+"""A number that is the same for all lanes, and known."""
 
 
 class FusionError(Exception):
-    """What is asked has no form in lanes; the message says what and why."""
+    """A step that cannot be fused; the message says why."""
 
 
 @runtime_checkable
 class Machine(Protocol):
-    """What the interpreter needs of a machine. Its values are opaque; dtypes are NumPy's."""
+    """What the interpreter needs of a machine; types of numbers are NumPy's."""
 
-    def constant(self, value: Any, dtype: np.dtype) -> Any: ...
-    def uniform(self, table: str, column: int) -> Any: ...
-    def load(self, table: int, index: Any, dtype: np.dtype) -> Any: ...
-    def apply(self, name: str, dtype: np.dtype, *operands: Any) -> Any: ...
-    def convert(self, value: Any, source: np.dtype, dtype: np.dtype) -> Any: ...
-    def reinterpret(self, value: Any, source: np.dtype, dtype: np.dtype) -> Any: ...
+    def constant(self, value: Constant, dtype: np.dtype) -> MachineValue: ...
+    def uniform(self, table: str, column: int) -> MachineValue: ...
+    def load(self, array: int, index: MachineValue, dtype: np.dtype) -> MachineValue: ...
+    def apply(self, name: str, dtype: np.dtype, *operands: MachineValue) -> MachineValue: ...
+    def convert(self, value: MachineValue, source: np.dtype, dtype: np.dtype) -> MachineValue: ...
+    def reinterpret(self, value: MachineValue, dtype: np.dtype) -> MachineValue: ...
 
 
 @dataclass(frozen=True)
 class Lane:
     """One lane value; a product remembers its factors, so that adding to it is one rounding."""
 
-    raw: Any
+    raw: MachineValue
     dtype: np.dtype
     factors: tuple["Lane", "Lane"] | None = None
 
 
 @dataclass(frozen=True)
-class Table:
+class IndexedArray:
     """An array in memory that lanes read by index."""
 
     number: int
@@ -60,74 +75,82 @@ class Uniform:
     dtype: Any  # of NumPy, or of a random key
     varies: bool  # with the experience; otherwise it is fixed for the run
     timed: bool  # with the time itself, so that equal samples do not have equal values
-    eqn: Any = None
-    inputs: tuple[Any, ...] = ()
+    eqn: JaxprEqn | None = None
+    inputs: tuple["Uniform | KnownArray", ...] = ()
     output: int = 0
 
 
-def evaluate(wanted: Sequence[Uniform], known: dict[Uniform, Any]) -> list[Any]:
-    """The arrays that uniform expressions stand for, given those of the inputs."""
-    done: dict[Any, Any] = {}
+Slot: TypeAlias = tuple[Uniform, int]
+"""An entry of a uniform array, by its index."""
+Value: TypeAlias = LaneArray | IndexedArray | Uniform | KnownArray
+"""What a variable of a jaxpr may stand for."""
 
-    def value(node: Any) -> Any:
+
+def evaluate(nodes: Sequence[Uniform], known: Mapping[Uniform, KnownArray]) -> list[KnownArray]:
+    """Returns the arrays that uniform expressions stand for, given those of the inputs."""
+    results: dict[tuple[int, int], Sequence[KnownArray]] = {}
+
+    def value(node: Uniform | KnownArray) -> KnownArray:
         if not isinstance(node, Uniform):
             return node
         if node in known:
             return known[node]
+        if node.eqn is None:
+            raise KeyError(node)
         once = id(node.eqn), id(node.inputs)  # all empty inputs are one tuple
-        if once not in done:
+        if once not in results:
             eqn, inputs = node.eqn, [value(each) for each in node.inputs]
             bound = eqn.primitive.get_bind_params(eqn.params)  # JAX 0.11 dropped the functions
             functions, parameters = bound if isinstance(bound, tuple) else ((), bound)
-            found = eqn.primitive.bind(*functions, *inputs, **parameters)
-            done[once] = found if eqn.primitive.multiple_results else [found]
-        return done[once][node.output]
+            result = eqn.primitive.bind(*functions, *inputs, **parameters)
+            results[once] = result if eqn.primitive.multiple_results else [result]
+        return results[once][node.output]
 
-    return [value(node) for node in wanted]
-
-
-def inputs(nodes: Sequence[Uniform]) -> set[Uniform]:
-    """The inputs that uniform expressions depend on."""
-    seen, found, left = set(), set(), list(nodes)
-    while left:
-        node = left.pop()
-        if isinstance(node, Uniform) and node not in seen:
-            seen.add(node)
-            left += node.inputs
-            if node.eqn is None:
-                found.add(node)
-    return found
+    return [value(node) for node in nodes]
 
 
-@dataclass
+def find_inputs(nodes: Sequence[Uniform]) -> set[Uniform]:
+    """Returns the inputs that uniform expressions depend on."""
+    visited, unvisited = set[Uniform](), list[Uniform | KnownArray](nodes)
+    while unvisited:
+        node = unvisited.pop()
+        if isinstance(node, Uniform) and node not in visited:
+            visited.add(node)
+            unvisited += node.inputs
+    return {node for node in visited if node.eqn is None}
+
+
 class Lowering:
-    """One walk over a jaxpr: emits on the machine and collects the slots that it reads.
+    """One walk over a jaxpr: emits on the machine, and collects the slots it reads by table."""
 
-    `place` names the table in which a uniform array has its slots.
-    """
+    def __init__(
+        self,
+        machine: Machine,
+        dtype: np.dtype,
+        choose_table: Callable[[Uniform], str] = lambda node: "row" if node.varies else "fixed",
+    ):
+        self.machine, self.dtype, self.choose_table = machine, dtype, choose_table
+        self.slots: dict[str, list[Slot]] = {}
+        self._columns: dict[Slot, int] = {}
+        self._expressions: dict[Hashable, list[Uniform]] = {}
 
-    machine: Machine
-    dtype: np.dtype
-    place: Callable[[Uniform], str] = lambda node: "row" if node.varies else "fixed"
-    slots: dict[str, list[tuple[Uniform, int]]] = field(default_factory=dict)
-    _columns: dict[tuple[Uniform, int], int] = field(default_factory=dict)
-    _once: dict[Any, list[Uniform]] = field(default_factory=dict)
+    def run(self, jaxpr: Jaxpr, constants: Sequence[Value], inputs: Sequence[Value]) -> list[Value]:
+        """Returns a jaxpr's outputs: arrays of [Lane], [Uniform] expressions, or known arrays."""
+        env: dict[Var, Value] = dict(zip(jaxpr.constvars, constants, strict=True))
+        env |= zip(jaxpr.invars, inputs, strict=True)
 
-    def run(self, jaxpr: Any, constants: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
-        """The outputs of a jaxpr: arrays of [Lane], [Uniform] expressions, or known arrays."""
-        env = dict(zip(jaxpr.constvars, constants, strict=True))
-        env |= zip(jaxpr.invars, arguments, strict=True)
-
-        def read(atom: Any) -> Any:
-            return np.asarray(atom.val) if hasattr(atom, "val") else env[atom]
+        def read(atom: Var | Literal) -> Value:
+            return np.asarray(atom.val) if isinstance(atom, Literal) else env[atom]
 
         for eqn in jaxpr.eqns:
-            inputs = [read(atom) for atom in eqn.invars]
-            env |= zip(eqn.outvars, self._equation(eqn, inputs), strict=True)
+            outputs = self._equation(eqn, [read(atom) for atom in eqn.invars])
+            env |= zip(eqn.outvars, outputs, strict=True)
         return [read(atom) for atom in jaxpr.outvars]
 
-    def lanes(self, value: Any) -> np.ndarray:
-        """A value of any kind as an array of lane values."""
+    def lanes(self, value: Value) -> LaneArray:
+        """Returns a value of any kind as an array of lane values."""
+        if isinstance(value, IndexedArray):
+            raise FusionError("an array in memory that is not read by one index")
         if isinstance(value, np.ndarray) and value.dtype == object:
             return value
         if isinstance(value, Uniform):
@@ -136,13 +159,12 @@ class Lowering:
                 return STRUCTURE[value.eqn.primitive.name](inputs, value.eqn.params)
             return self._slots(value)
         dtype = value.dtype
-        return _each(lambda entry: Lane(self.machine.constant(entry, dtype), dtype), value)
+        return _map_entries(lambda entry: Lane(self.machine.constant(entry, dtype), dtype), value)
 
-    def _slots(self, value: Uniform) -> np.ndarray:
+    def _slots(self, value: Uniform) -> LaneArray:
         if np.issubdtype(value.dtype, np.integer):
             raise FusionError("a whole number that changes with the experience is used in lanes")
-        out = np.empty(value.shape, object)
-        table = self.place(value)
+        out, table = np.empty(value.shape, object), self.choose_table(value)
         slots = self.slots.setdefault(table, [])
         for index in range(out.size):
             column = self._columns.setdefault((value, index), len(slots))
@@ -154,58 +176,50 @@ class Lowering:
             out.flat[index] = lane
         return out
 
-    def _equation(self, eqn: Any, inputs: list[Any]) -> list[Any]:
+    def _equation(self, eqn: JaxprEqn, inputs: list[Value]) -> Sequence[Value]:
         name, parameters = eqn.primitive.name, eqn.params
-        inner = parameters.get("jaxpr", parameters.get("call_jaxpr"))
         if name in CALLS:
+            inner = parameters["jaxpr" if "jaxpr" in parameters else "call_jaxpr"]
             return self.run(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), inputs)
         if not any(_is_lane(value) for value in inputs):
             return self._uniform(eqn, tuple(inputs))
         if name in STRUCTURE:
             return [STRUCTURE[name]([self.lanes(value) for value in inputs], parameters)]
         if name in RULES:
-            return [RULES[name](self, inputs, parameters, eqn.outvars[0].aval)]
+            return [RULES[name](self, inputs, eqn)]
         raise FusionError(f"the primitive {name!r} has no form in lanes")
 
-    def _uniform(self, eqn: Any, inputs: tuple[Any, ...]) -> list[Any]:
+    def _uniform(self, eqn: JaxprEqn, inputs: tuple[Uniform | KnownArray, ...]) -> list[Uniform]:
         """The same primitive of the same values is one expression, so that lanes can share it."""
         key = eqn.primitive.name, str(eqn.params), tuple(map(identity, inputs))
-        if key not in self._once:
+        if key not in self._expressions:
             nodes = [value for value in inputs if isinstance(value, Uniform)]
-            self._once[key] = [
-                Uniform(
-                    var.aval.shape,
-                    var.aval.dtype,
-                    any(node.varies for node in nodes),
-                    any(node.timed for node in nodes),
-                    eqn,
-                    inputs,
-                    output,
-                )
-                for output, var in enumerate(eqn.outvars)
+            flags = any(node.varies for node in nodes), any(node.timed for node in nodes)
+            self._expressions[key] = [
+                Uniform(aval.shape, aval.dtype, *flags, eqn, inputs, output)
+                for output, aval in enumerate(map(_shaped, eqn.outvars))
             ]
-        return self._once[key]
+        return self._expressions[key]
 
-    def equal(self, value: Any, number: int) -> Any:
-        """Whether a uniform whole number is this one."""
-        shape = jax.ShapeDtypeStruct((), value.dtype)
-        closed = jax.make_jaxpr(lambda v: v == number)(shape)
+    def equal(self, value: Uniform | KnownArray, number: int) -> Value:
+        """Returns whether a uniform whole number is this one."""
+        closed = jax.make_jaxpr(lambda v: v == number)(jax.ShapeDtypeStruct((), value.dtype))
         return self.run(closed.jaxpr, closed.consts, [value])[0]
 
     # Arithmetic on single lane values
 
-    def apply(self, name: str, *operands: Lane, dtype: Any = None) -> Lane:
-        """One instruction; the result has the type of the last operand unless another is given."""
+    def apply(self, name: str, *operands: Lane, dtype: DTypeLike | None = None) -> Lane:
+        """Emits an instruction; its result has the last operand's type unless another is given."""
         kind = operands[-1].dtype
         raw = self.machine.apply(name, kind, *(operand.raw for operand in operands))
         return Lane(raw, kind if dtype is None else np.dtype(dtype))
 
     def mul(self, a: Lane, b: Lane) -> Lane:
-        """A product, which remembers its factors."""
+        """Emits a product, which remembers its factors."""
         return Lane(self.machine.apply("mul", a.dtype, a.raw, b.raw), a.dtype, (a, b))
 
     def add(self, a: Lane, b: Lane) -> Lane:
-        """A sum; with a product it is rounded once."""
+        """Emits a sum; with a product it is rounded once."""
         if np.issubdtype(a.dtype, np.floating):
             if b.factors is None:
                 a, b = b, a
@@ -214,7 +228,7 @@ class Lowering:
         return self.apply("add", a, b)
 
     def sub(self, a: Lane, b: Lane) -> Lane:
-        """A difference; with a product it is rounded once."""
+        """Emits a difference; with a product it is rounded once."""
         if np.issubdtype(a.dtype, np.floating):
             if b.factors is not None:
                 return self.apply("fma", self.apply("neg", b.factors[0]), b.factors[1], a)
@@ -223,7 +237,7 @@ class Lowering:
         return self.apply("sub", a, b)
 
     def tree(self, combine: Callable[[Lane, Lane], Lane], entries: Sequence[Lane]) -> Lane:
-        """A reduction as a balanced tree."""
+        """Reduces entries as a balanced tree."""
         if not entries:
             raise FusionError("a reduction of nothing")
         if len(entries) == 1:
@@ -231,8 +245,8 @@ class Lowering:
         half = (len(entries) + 1) // 2
         return combine(self.tree(combine, entries[:half]), self.tree(combine, entries[half:]))
 
-    def scaled(self, value: Lane, n: Lane) -> Lane:
-        """A value times 2^n for a whole n, by bits of exponents; in halves, as 2^n may be none."""
+    def scale(self, value: Lane, n: Lane) -> Lane:
+        """Emits a value times 2^n for a whole n, in two halves since 2^n itself may overflow."""
         double = n.dtype == np.float64
         whole, shift, bias = (np.dtype("i8"), 52, 1023) if double else (np.dtype("i4"), 23, 127)
         both = Lane(self.machine.convert(n.raw, n.dtype, whole), whole)
@@ -240,17 +254,16 @@ class Lowering:
         half = self.apply("shift_right_logical", both, self.number(1, whole))
         for exponent in (half, self.apply("sub", both, half)):
             bits = self.apply("shift_left", exponent, self.number(shift, whole))
-            power = Lane(self.machine.reinterpret(bits.raw, whole, n.dtype), n.dtype)
-            value = self.mul(value, power)
+            value = self.mul(value, Lane(self.machine.reinterpret(bits.raw, n.dtype), n.dtype))
         return value
 
     def number(self, value: float | int, dtype: np.dtype) -> Lane:
-        """A number as a lane value."""
+        """Returns a number as a lane value."""
         return Lane(self.machine.constant(value, dtype), dtype)
 
 
-def identity(value: Any) -> Any:
-    """What is equal for equal values: a node itself, and the bytes of a known array."""
+def identity(value: Uniform | KnownArray) -> Hashable:
+    """Returns what is equal for equal values: a node itself, or the bytes of a known array."""
     if isinstance(value, Uniform):
         return value
     if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
@@ -261,37 +274,39 @@ def identity(value: Any) -> Any:
 CALLS = {"jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat2"}
 
 
-def _is_lane(value: Any) -> bool:
-    return isinstance(value, Table) or (isinstance(value, np.ndarray) and value.dtype == object)
+def _shaped(var: Var) -> ShapedArray:
+    if not isinstance(var.aval, ShapedArray):
+        raise FusionError(f"a value of type {var.aval} is not an array")
+    return var.aval
 
 
-def _each(function: Callable, *arrays: Any) -> np.ndarray:
-    """A function of entries, broadcast over arrays."""
-    found = np.frompyfunc(function, len(arrays), 1)(*arrays)
-    if isinstance(found, np.ndarray):
-        return found
-    out = np.empty((), object)
-    out[()] = found
-    return out
+def _is_lane(value: Value) -> bool:
+    is_array = isinstance(value, np.ndarray) and value.dtype == object
+    return is_array or isinstance(value, IndexedArray)
+
+
+def _map_entries(function: Callable[..., Lane], *arrays: np.ndarray) -> LaneArray:
+    """Applies a function to entries, broadcast over arrays."""
+    return np.asarray(np.frompyfunc(function, len(arrays), 1)(*arrays), object)
 
 
 # What only moves entries: the same for every machine, and for uniform arrays.
 
 
-def _broadcast(x: np.ndarray, shape: Sequence[int], dimensions: Sequence[int]) -> np.ndarray:
+def _broadcast(x: LaneArray, shape: Sequence[int], dimensions: Sequence[int]) -> LaneArray:
     expanded = [1] * len(shape)
     for axis, dimension in enumerate(dimensions):
         expanded[dimension] = x.shape[axis]
     return np.broadcast_to(x.reshape(expanded), shape)
 
 
-def _slice(x: np.ndarray, parameters: dict) -> np.ndarray:
+def _slice(x: LaneArray, parameters: Parameters) -> LaneArray:
     strides = parameters["strides"] or [1] * x.ndim
     bounds = zip(parameters["start_indices"], parameters["limit_indices"], strides, strict=True)
     return x[tuple(slice(*bound) for bound in bounds)]
 
 
-STRUCTURE: dict[str, Callable[[list[np.ndarray], dict], np.ndarray]] = {
+STRUCTURE: dict[str, Callable[[list[LaneArray], Parameters], LaneArray]] = {
     "broadcast_in_dim": lambda xs, p: _broadcast(xs[0], p["shape"], p["broadcast_dimensions"]),
     "reshape": lambda xs, p: xs[0].reshape(p["new_sizes"]),
     "squeeze": lambda xs, p: np.squeeze(xs[0], tuple(p["dimensions"])),
@@ -301,50 +316,53 @@ STRUCTURE: dict[str, Callable[[list[np.ndarray], dict], np.ndarray]] = {
     "slice": lambda xs, p: _slice(xs[0], p),
     "concatenate": lambda xs, p: np.concatenate(xs, axis=p["dimension"]),
     "stack": lambda xs, p: np.stack(xs, axis=p["axis"]),
-    "copy": lambda xs, p: xs[0],
-    "stop_gradient": lambda xs, p: xs[0],
+    **dict.fromkeys(("copy", "stop_gradient"), lambda xs, p: xs[0]),
 }
 
 
 # What computes
 
+Rule: TypeAlias = Callable[[Lowering, list[Value], JaxprEqn], LaneArray]
+"""Emits an equation, given the values of its inputs."""
 
-def _elementwise(function: Callable) -> Callable:
-    def rule(lowering: Lowering, inputs: list[Any], parameters: dict, aval: Any) -> np.ndarray:
+
+def _elementwise(function: Callable[..., Lane]) -> Rule:
+    def rule(lowering: Lowering, inputs: list[Value], eqn: JaxprEqn) -> LaneArray:
         lanes = [lowering.lanes(value) for value in inputs]
-        return _each(lambda *entries: function(lowering, *entries), *lanes)
+        return _map_entries(lambda *entries: function(lowering, *entries), *lanes)
 
     return rule
 
 
-def _instruction(name: str, dtype: Any = None) -> Callable:
+def _instruction(name: str, dtype: DTypeLike | None = None) -> Rule:
     return _elementwise(lambda lowering, *entries: lowering.apply(name, *entries, dtype=dtype))
 
 
-def _convert(lowering: Lowering, inputs: list[Any], parameters: dict, aval: Any) -> np.ndarray:
-    to = np.dtype(parameters["new_dtype"])
+def _convert(lowering: Lowering, inputs: list[Value], eqn: JaxprEqn) -> LaneArray:
+    to = np.dtype(eqn.params["new_dtype"])
 
     def convert(entry: Lane) -> Lane:
         if entry.dtype == to:
             return entry
         return Lane(lowering.machine.convert(entry.raw, entry.dtype, to), to)
 
-    return _each(convert, lowering.lanes(inputs[0]))
+    return _map_entries(convert, lowering.lanes(inputs[0]))
 
 
-def _dot(lowering: Lowering, inputs: list[Any], parameters: dict, aval: Any) -> np.ndarray:
-    (left_sum, right_sum), (left_batch, right_batch) = parameters["dimension_numbers"]
+def _dot(lowering: Lowering, inputs: list[Value], eqn: JaxprEqn) -> LaneArray:
+    (left_sum, right_sum), (left_batch, right_batch) = eqn.params["dimension_numbers"]
 
-    def arranged(value: Any, batch: Sequence[int], summed: Sequence[int]) -> np.ndarray:
+    def arrange(value: Value, batch: Sequence[int], summed: Sequence[int]) -> LaneArray:
         x = lowering.lanes(value)
         free = [axis for axis in range(x.ndim) if axis not in (*batch, *summed)]
         x = np.transpose(x, (*batch, *free, *summed))
         ends = np.cumsum([0, len(batch), len(free), len(summed)])
         return x.reshape([int(np.prod(x.shape[a:b])) for a, b in itertools.pairwise(ends)])
 
-    left = arranged(inputs[0], left_batch, left_sum)
-    right = arranged(inputs[1], right_batch, right_sum)
-    products = _each(lowering.mul, left[:, :, None, :], right[:, None, :, :])
+    aval = _shaped(eqn.outvars[0])
+    left = arrange(inputs[0], left_batch, left_sum)
+    right = arrange(inputs[1], right_batch, right_sum)
+    products = _map_entries(lowering.mul, left[:, :, None, :], right[:, None, :, :])
     out = np.empty(products.shape[:-1], object)
     for index in np.ndindex(out.shape):
         terms = list(products[index]) or [lowering.number(0.0, np.dtype(aval.dtype))]
@@ -352,9 +370,9 @@ def _dot(lowering: Lowering, inputs: list[Any], parameters: dict, aval: Any) -> 
     return out.reshape(aval.shape)
 
 
-def _reduce(combine: Callable, empty: float | None = None) -> Callable:
-    def rule(lowering: Lowering, inputs: list[Any], parameters: dict, aval: Any) -> np.ndarray:
-        axes = tuple(parameters["axes"])
+def _reduce(combine: Callable[[Lowering, Lane, Lane], Lane], empty: float | None = None) -> Rule:
+    def rule(lowering: Lowering, inputs: list[Value], eqn: JaxprEqn) -> LaneArray:
+        axes, aval = tuple(eqn.params["axes"]), _shaped(eqn.outvars[0])
         x = lowering.lanes(inputs[0])
         x = np.moveaxis(x, axes, range(x.ndim - len(axes), x.ndim))
         x = x.reshape(*aval.shape, int(np.prod(x.shape[len(aval.shape) :])))
@@ -369,47 +387,40 @@ def _reduce(combine: Callable, empty: float | None = None) -> Callable:
     return rule
 
 
-def _power(lowering: Lowering, inputs: list[Any], parameters: dict, aval: Any) -> np.ndarray:
+def _power(lowering: Lowering, inputs: list[Value], eqn: JaxprEqn) -> LaneArray:
     def power(entry: Lane) -> Lane:
-        exponent, one = parameters["y"], lowering.number(1.0, entry.dtype)
+        exponent, one = eqn.params["y"], lowering.number(1.0, entry.dtype)
         product = lowering.tree(lowering.mul, [entry] * abs(exponent) or [one])
         return product if exponent >= 0 else lowering.apply("div", one, product)
 
-    return _each(power, lowering.lanes(inputs[0]))
+    return _map_entries(power, lowering.lanes(inputs[0]))
 
 
-def _look_up(lowering: Lowering, inputs: list[Any], parameters: dict, aval: Any) -> np.ndarray:
-    """`table[index]` in memory, or entries of lanes at an index that is the same for all."""
-    table, *indices = inputs
-    sizes = tuple(parameters["slice_sizes"])
-    if isinstance(table, Table):
+def _look_up(lowering: Lowering, inputs: list[Value], eqn: JaxprEqn) -> LaneArray:
+    """Emits `array[index]`, in memory or of lanes at an index that is the same for all."""
+    (array, *indices), sizes = inputs, tuple(eqn.params["slice_sizes"])
+    if isinstance(array, IndexedArray):
         if sizes != (1,):
-            raise FusionError("more than one entry of a table in memory")
+            raise FusionError("more than one entry of an array in memory")
         index: Lane = lowering.lanes(indices[0]).item()
-        raw = lowering.machine.load(table.number, index.raw, table.dtype)
-        return np.array([Lane(raw, table.dtype)], object)
-    x = lowering.lanes(table)
-    for axis, (size, where) in enumerate(zip(sizes, indices, strict=True)):
+        raw = lowering.machine.load(array.number, index.raw, array.dtype)
+        return np.array([Lane(raw, array.dtype)], object)
+    x = lowering.lanes(array)
+    for axis, (size, position) in enumerate(zip(sizes, indices, strict=True)):
         if size == x.shape[axis]:
             continue
-        if size != 1 or _is_lane(where):
+        if size != 1 or _is_lane(position):
             raise FusionError("an index that differs between lanes, or a range of them")
         entries = np.split(x, x.shape[axis], axis)
         x = entries[-1]
         for number in reversed(range(len(entries) - 1)):
-            here = lowering.lanes(lowering.equal(where, number))
-            x = _each(lambda h, a, b: lowering.apply("select", h, a, b), here, entries[number], x)
+            equal = lowering.lanes(lowering.equal(position, number))
+            x = _map_entries(partial(lowering.apply, "select"), equal, entries[number], x)
     return x
 
 
-def _select(lowering: Lowering, which: Lane, *cases: Lane) -> Lane:
-    no, yes = cases
-    return lowering.apply("select", which, yes, no)
-
-
-RULES: dict[str, Callable[[Lowering, list[Any], dict, Any], np.ndarray]] = {
-    "add": _elementwise(Lowering.add),
-    "add_any": _elementwise(Lowering.add),
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(("add", "add_any"), _elementwise(Lowering.add)),
     "sub": _elementwise(Lowering.sub),
     "mul": _elementwise(Lowering.mul),
     "square": _elementwise(lambda lowering, x: lowering.mul(x, x)),
@@ -418,12 +429,12 @@ RULES: dict[str, Callable[[Lowering, list[Any], dict, Any], np.ndarray]] = {
     **{name: _instruction(name) for name in ("and", "or", "xor", "not")},
     **{name: _instruction(name) for name in ("shift_left", "shift_right_logical")},
     **{name: _instruction(name, bool) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
-    "exp": _elementwise(functions.exp),
-    "logistic": _elementwise(functions.logistic),
-    "select_n": _elementwise(_select),
+    "exp": _elementwise(elementary.exp),
+    "logistic": _elementwise(elementary.logistic),
+    "select_n": _elementwise(lambda lowering, i, no, yes: lowering.apply("select", i, yes, no)),
     "convert_element_type": _convert,
     "dot_general": _dot,
-    "reduce_sum": _reduce(lambda lowering, a, b: lowering.add(a, b), empty=0.0),
+    "reduce_sum": _reduce(Lowering.add, empty=0.0),
     "reduce_max": _reduce(lambda lowering, a, b: lowering.apply("max", a, b)),
     "reduce_min": _reduce(lambda lowering, a, b: lowering.apply("min", a, b)),
     "dynamic_slice": _look_up,

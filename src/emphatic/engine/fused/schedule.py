@@ -1,65 +1,64 @@
-"""The order of instructions: a step is noted first, and then given to a machine.
+"""The order of instructions: a step is recorded first, and then emitted on a machine.
 
 In the order of a jaxpr one sum after the other runs over the state, which is loaded again for each
 of them when registers do not hold it. Only the order changes here, never a result.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from .lower import Machine
+from .lowering import Constant, Machine, MachineValue
 
-STATE = "state"  # how the names of arrays begin that change with every step
+STATE = "state"  # how the names of inputs begin that change with every step
 
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """A call of a machine that is yet to be made, or a value from outside."""
+    """A call of a machine's method that is yet to be made, or an input."""
 
     method: str
-    arguments: tuple[Any, ...]
+    arguments: tuple[MachineValue, ...]
     number: int
     operands: tuple["Node", ...]  # those that change with the state
 
 
-class Notes:
-    """A machine that notes what is asked of it, and the same only once."""
+class Recorder:
+    """A machine that records the instructions it is given, equal ones only once."""
 
     def __init__(self) -> None:
-        self._nodes: dict[tuple[Any, ...], Node] = {}
+        self._nodes: dict[tuple[Hashable, ...], Node] = {}
 
-    def _note(self, method: str, *arguments: Any) -> Node:
-        key = method, *(repr(each) if isinstance(each, float) else each for each in arguments)
+    def _record(self, method: str, *arguments: MachineValue) -> Node:
+        key = method, *(repr(value) if isinstance(value, float) else value for value in arguments)
         if key not in self._nodes:
-            operands = dict.fromkeys(each for each in arguments if isinstance(each, Node))
-            moving = tuple(each for each in operands if each.operands or is_state(each))
-            self._nodes[key] = Node(method, arguments, len(self._nodes), moving)
+            operands = dict.fromkeys(value for value in arguments if isinstance(value, Node))
+            changing = tuple(node for node in operands if node.operands or is_state(node))
+            self._nodes[key] = Node(method, arguments, len(self._nodes), changing)
         return self._nodes[key]
 
-    def outside(self, name: str, count: int) -> list[Node]:
-        """The numbers of an array that is known before the step."""
-        return [self._note(name, place) for place in range(count)]
+    def inputs(self, name: str, count: int) -> list[Node]:
+        """Returns the numbers of an array that is known before the step."""
+        return [self._record(name, index) for index in range(count)]
 
-    def constant(self, value: Any, dtype: np.dtype) -> Node:
-        return self._note("constant", np.asarray(value).item(), np.dtype(dtype))
+    def constant(self, value: Constant, dtype: np.dtype) -> Node:
+        return self._record("constant", np.asarray(value).item(), np.dtype(dtype))
 
     def uniform(self, table: str, column: int) -> Node:
-        return self._note("uniform", table, column)
+        return self._record("uniform", table, column)
 
-    def load(self, table: int, index: Any, dtype: np.dtype) -> Node:
-        return self._note("load", table, index, np.dtype(dtype))
+    def load(self, array: int, index: MachineValue, dtype: np.dtype) -> Node:
+        return self._record("load", array, index, np.dtype(dtype))
 
-    def apply(self, name: str, dtype: np.dtype, *operands: Any) -> Node:
-        return self._note("apply", name, np.dtype(dtype), *operands)
+    def apply(self, name: str, dtype: np.dtype, *operands: MachineValue) -> Node:
+        return self._record("apply", name, np.dtype(dtype), *operands)
 
-    def convert(self, value: Any, source: np.dtype, dtype: np.dtype) -> Node:
-        return self._note("convert", value, np.dtype(source), np.dtype(dtype))
+    def convert(self, value: MachineValue, source: np.dtype, dtype: np.dtype) -> Node:
+        return self._record("convert", value, np.dtype(source), np.dtype(dtype))
 
-    def reinterpret(self, value: Any, source: np.dtype, dtype: np.dtype) -> Node:
-        return self._note("reinterpret", value, np.dtype(source), np.dtype(dtype))
+    def reinterpret(self, value: MachineValue, dtype: np.dtype) -> Node:
+        return self._record("reinterpret", value, np.dtype(dtype))
 
 
 def is_state(node: Node) -> bool:
@@ -67,43 +66,45 @@ def is_state(node: Node) -> bool:
     return node.method.startswith(STATE)
 
 
-def ordered(outputs: Sequence[Node]) -> list[Node]:
-    """What the outputs compute from the state, with the uses of each number close together.
+def order_nodes(outputs: Sequence[Node]) -> list[Node]:
+    """Returns what the outputs need of the state, with the uses of each number close together.
 
     The numbers of the state become known one after the other, first those that are first in their
     arrays, and whatever can then be computed follows. So sums over the same numbers advance side
-    by side, and only their partial sums are kept.
+    by side, and only their partial sums are held.
     """
-    waits: dict[Node, int] = {}
-    users: dict[Node, list[Node]] = {}
-    left, order = list(outputs), []
-    while left:
-        node = left.pop()
-        if node not in waits:
-            waits[node] = len(node.operands)
+    num_waiting, users = dict[Node, int](), dict[Node, list[Node]]()
+    unvisited, order = list(outputs), list[Node]()
+    while unvisited:
+        node = unvisited.pop()
+        if node not in num_waiting:
+            num_waiting[node] = len(node.operands)
             for operand in node.operands:
                 users.setdefault(operand, []).append(node)
-            left.extend(node.operands)
-    state = sorted(filter(is_state, waits), key=lambda node: (node.arguments, node.number))
+            unvisited.extend(node.operands)
+    state = sorted(filter(is_state, num_waiting), key=lambda node: (node.arguments, node.number))
     for number in state:
         ready = [number]
         while ready:
             node = ready.pop()
             order.append(node)
             for user in sorted(users.get(node, ()), key=lambda user: -user.number):
-                waits[user] -= 1
-                if not waits[user]:
+                num_waiting[user] -= 1
+                if not num_waiting[user]:
                     ready.append(user)
     return order
 
 
-def give(
-    order: Sequence[Node], outputs: Sequence[Node], machine: Machine, known: Mapping[Node, Any]
-) -> list[Any]:
-    """The outputs on a machine, given what is known from outside."""
-    values = dict(known)
+def emit(
+    order: Sequence[Node],
+    outputs: Sequence[Node],
+    machine: Machine,
+    inputs: Mapping[Node, MachineValue],
+) -> list[MachineValue]:
+    """Emits the instructions on a machine, and returns its values of the outputs."""
+    values = dict(inputs)
 
-    def value(node: Node) -> Any:  # what does not change with the state is made at its first use
+    def value(node: Node) -> MachineValue:  # what is no function of the state: at its first use
         if node not in values:
             arguments = [value(each) if isinstance(each, Node) else each for each in node.arguments]
             values[node] = getattr(machine, node.method)(*arguments)

@@ -1,25 +1,25 @@
-"""The agents of the figure on convergence: settings as data, and what their paths mean."""
+"""The agents of the figure on convergence, with their settings as data."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float, Integer
 
-from .._files import checksum
-from .._types import Agent, Learner
-from ..agents.actor_critic import actor_critic
-from ..agents.paths import paths
-from ..agents.policies import over_states, Softmax, tabular
-from ..experiment import Experiment
-from ..learners import followon, gem, gq2
-from ..mdp import Problem
-from ..problems.baird import baird, Features
-from ..problems.counterexample import ACTOR_FEATURES, counterexample
-from ..problems.garnet import garnet
-from ..schedules import Polynomial, polynomial
+from ..._files import checksum
+from ...agents.actor_critic import actor_critic
+from ...agents.policies import over_states, Softmax, tabular
+from ...experiments.experiment import Experiment
+from ...experiments.tracking import track_agents
+from ...learners import followon, gem, gq2
+from ...mdp import Problem
+from ...problems.baird import baird, Features
+from ...problems.counterexample import ACTOR_FEATURES, counterexample
+from ...problems.garnet import garnet
+from ...schedules import Polynomial, polynomial
+from ...types import Agent, Learner, Number, State, Transition
 
 NUM_RECORDS = 200
 ALGORITHMS = ("cof-pac", "ace", "off-pac")
@@ -37,41 +37,36 @@ class Setting:
     actor: Polynomial
     ridges: tuple[float, ...]
     num_steps: int
-    theta: Any = None
+    theta: tuple[float, ...] | None = None
     delay: int = 0
     algorithms: tuple[str, ...] = ALGORITHMS
     off_pac_speed: float = 1.0
 
     @property
     def name(self) -> str:
-        """What a panel is called."""
+        """The title of its panel."""
         return self.problem if self.problem != "baird" else f"Baird, {self.features}"
 
     @property
-    def start(self) -> np.ndarray:
+    def start(self) -> Float[np.ndarray, " p"]:
         """The first parameters."""
         zeros = np.zeros(self.policy.num_parameters)
         return zeros if self.theta is None else np.asarray(self.theta, np.float64)
 
-    def clock(self, times: Any) -> np.ndarray:
-        r"""$\sum_{k<t}\beta_k$, the time on which a mean field is followed, at times $t$."""
-        times = np.asarray(times)
+    def clock(self, times: Integer[np.ndarray, " t"]) -> Float[np.ndarray, " t"]:
+        r"""$\sum_{k<t}\beta_k$, the time along which a mean field is followed, at times $t$."""
         passed = np.concatenate([[0.0], np.cumsum(self.actor(np.arange(float(times.max()))))])
         return passed[times]
 
-    def agent(self, problem: Problem, algorithm: str, ridge: Any) -> Agent:
+    def agent(self, problem: Problem, algorithm: str, ridge: Number) -> Agent:
         """Algorithm 1, or the same with the trace or the interest in place of GEM."""
         speed = self.off_pac_speed if algorithm == "off-pac" else 1.0
-        sources = {
-            "cof-pac": gem(self.critics, ridge),
-            "ace": followon(),
-            "off-pac": followon(0),
-        }
+        sources = {"cof-pac": gem(self.critics, ridge), "ace": followon(), "off-pac": followon(0)}
         return actor_critic(
             problem,
             self.policy,
-            _from_zero(sources[algorithm]),
-            _from_zero(gq2(self.critics, ridge)),
+            _start_at_zero(sources[algorithm]),
+            _start_at_zero(gq2(self.critics, ridge)),
             replace(self.actor, scale=speed * self.actor.scale),
             delay=self.delay,
             theta=self.start,
@@ -95,12 +90,12 @@ class Setting:
             self.num_steps,
             {"ridge": np.array(self.ridges)},
             num_records=NUM_RECORDS,
-            derive=lambda problem, dataset: paths(problem, learners(problem), dataset),
-            definitions={name: f"paths({self.words(name)})" for name in self.algorithms},
+            derive=lambda problem, dataset: track_agents(problem, learners(problem), dataset),
+            definitions={name: f"paths({self.definition(name)})" for name in self.algorithms},
         )
 
-    def words(self, algorithm: str) -> str:
-        """All that an agent depends on besides its problem and its ridge, in words."""
+    def definition(self, algorithm: str) -> str:
+        """Everything that an agent depends on besides its problem and its ridge, as text."""
         policy = checksum("policy", {"features": np.asarray(self.policy.features)})[:16]
         speed = self.off_pac_speed if algorithm == "off-pac" else 1.0
         rates = f"critics={self.critics}, actor={speed:g}*{self.actor}, delay={self.delay}"
@@ -108,13 +103,9 @@ class Setting:
         return f"{algorithm}, {rates}, from zero, policy={policy}, theta={start}"
 
 
-def _from_zero(learner: Learner) -> Learner:
+def _start_at_zero(learner: Learner[State, Transition]) -> Learner[State, Transition]:
     """The same learner, with weights that start at 0."""
-
-    def init(key: Any, y: Any) -> Any:
-        return jax.tree.map(jnp.zeros_like, learner.init(key, y))
-
-    return replace(learner, init=init)
+    return replace(learner, init=lambda key, y: jax.tree.map(jnp.zeros_like, learner.init(key, y)))
 
 
 # The counterexample: tabular critics, an actor that takes two states for one
@@ -180,15 +171,15 @@ BAIRD = tuple(
 
 STATES, NUM_GARNETS, DISCOUNT = 8, 10, 0.9
 _PAIRS = np.repeat(np.eye(STATES // 2), 2, axis=0)
-_OF_PAIRS = over_states(_PAIRS, 2)
+_PAIRWISE = over_states(_PAIRS, 2)
 
 
 def aliased_garnet(seed: int, features: str) -> Problem:
     """A Garnet whose emphasis critic is tabular, or as aliased as the actor; values are tabular."""
-    drawn = garnet(STATES, 2, 2, num_features=1, discount=DISCOUNT, greediness=0.5, seed=seed)
+    problem = garnet(STATES, 2, 2, num_features=1, discount=DISCOUNT, greediness=0.5, seed=seed)
     x = np.eye(STATES) if features == "tabular" else _PAIRS
     xa = np.eye(2 * STATES).reshape(STATES, 2, -1)
-    return Problem(drawn.mdp, drawn.behavior, drawn.interest, x, xa)
+    return Problem(problem.mdp, problem.behavior, problem.interest, x, xa)
 
 
 GARNETS = tuple(
@@ -196,7 +187,7 @@ GARNETS = tuple(
         f"garnet-{seed}",
         features,
         lambda seed=seed, features=features: aliased_garnet(seed, features),
-        _OF_PAIRS,
+        _PAIRWISE,
         critics=polynomial(0.2, 0.6, 1e4),
         actor=polynomial(5e-3, 0.9, 1e4),
         ridges=(1e-4,),

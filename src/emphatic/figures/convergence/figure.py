@@ -1,78 +1,67 @@
-"""The drawing of the figure on convergence."""
+"""Theorem 3 made visible: where COF-PAC, ACE and Off-PAC go, and where exact fields lead."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Integer
 
-from . import style
+from .. import style
+from ..figure import Curves, Datasets, Figure, parts_from
 from .agents import BAIRD, CONTINUING, EPISODIC, GARNETS, NUM_GARNETS, Setting, WARNINGS
-from .convergence import ascent, conditioning, curves_of, levels, part_of
+from .levels import ascent, certified_problems, conditioning, levels
+from .summary import EXPERIMENTS, select_runs, summarise, table, tracked_curves
 
 if TYPE_CHECKING:
-    import xarray
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Drawing
 
-Datasets = Sequence["xarray.Dataset"]
-COLORS = {
-    "off-pac": style.ORANGE,
-    "ace": style.BLUE,
-    "cof-pac": style.VERMILION,
-    "exact-gradient": style.BLACK,
-}
-LABELS = {
-    "off-pac": "Off-PAC",
-    "ace": "ACE",
-    "cof-pac": "COF-PAC",
-    "exact-gradient": "exact gradient",
-}
+NAME = "convergence"
+Times = Integer[np.ndarray, " time"]
+COLORS = {"off-pac": style.ORANGE, "ace": style.BLUE, "cof-pac": style.VERMILION}
+COLORS |= {"exact-gradient": style.BLACK}
+LABELS = dict(zip(COLORS, ("Off-PAC", "ACE", "COF-PAC", "exact gradient"), strict=True))
 SIX = (style.VERMILION, style.BLUE, style.GREEN, style.ORANGE, style.PURPLE, style.SKY)
 RIDGES = 10.0 ** np.arange(-6, 1)
 SHOWN = (EPISODIC, CONTINUING, *BAIRD)
 
 
-def drawn(datasets: Datasets) -> "Figure":
+def draw(datasets: Datasets, authors: bool = False) -> "Drawing":
     """J and the norms of Theorem 3 side by side; below, warnings, ridges and Garnets."""
     with style.context():
-        figure, axes = style.panels(4, 4, figsize=(13.6, 12.6))
+        drawing, axes = style.panels(4, 4, (13.6, 12.6))
         for number, setting in enumerate(SHOWN):
             row, column = number // 2, 2 * (number % 2)
-            _objective(axes[row, column], datasets, setting)
-            _norms(axes[row, column + 1], datasets, setting)
-        _warnings(axes[3, 0], datasets)
-        _ridges(axes[3, 1])
+            _draw_objective(axes[row, column], datasets, setting)
+            _draw_norms(axes[row, column + 1], datasets, setting)
+        _draw_warnings(axes[3, 0], datasets)
+        _draw_ridges(axes[3, 1])
         for axis in axes[3, 2:]:
             axis.remove()
-        _garnets(figure.add_subplot(axes[3, 2].get_gridspec()[3, 2:]), datasets)
+        _draw_garnets(drawing.add_subplot(axes[3, 2].get_gridspec()[3, 2:]), datasets)
         handles, labels = axes[0, 0].get_legend_handles_labels()
         more = axes[0, 1].get_legend_handles_labels()
-        figure.legend(
-            handles + more[0],
-            labels + more[1],
-            loc="outside upper center",
-            ncols=7,
-            title="thick: the median over runs; faint: each run",
-        )
-    return figure
+        place = {"loc": "outside upper center", "ncols": 7}
+        title = "thick: the median over runs; faint: each run"
+        drawing.legend(handles + more[0], labels + more[1], title=title, **place)
+    return drawing
 
 
-def _runs(axes: "Axes", time: np.ndarray, curves: np.ndarray, color: str, label: str) -> None:
+def _draw_runs(axes: "Axes", time: Times, curves: Curves, color: str, label: str) -> None:
     """The median over a faint line for every run: a band would hide the ones that are lost."""
     axes.plot(time, curves.T, color=color, lw=0.4, alpha=0.35, rasterized=True)
     axes.plot(time, np.median(curves, axis=0), color=color, lw=1.8, label=label)
 
 
-def _steps(axes: "Axes", time: np.ndarray) -> None:
+def _set_steps(axes: "Axes", time: Times) -> None:
     axes.set(xlabel="steps", xscale="log", xlim=(time[0], time[-1]))
 
 
-def _objective(axes: "Axes", datasets: Datasets, setting: Setting) -> None:
+def _draw_objective(axes: "Axes", datasets: Datasets, setting: Setting) -> None:
     ridge = setting.ridges[0]
-    time = part_of(datasets, setting, "cof-pac", ridge)["time"].values
+    time = select_runs(datasets, setting, "cof-pac", ridge)["time"].values
     for name in (name for name in COLORS if name in setting.algorithms):
-        curves = curves_of(part_of(datasets, setting, name, ridge))["objective"]
-        _runs(axes, time, curves, COLORS[name], LABELS[name])
+        curves = tracked_curves(select_runs(datasets, setting, name, ridge))["objective"]
+        _draw_runs(axes, time, curves, COLORS[name], LABELS[name])
     path = ascent(setting, ridge, int(time[-1]), len(time))
     label = LABELS["exact-gradient"]
     axes.plot(path["time"][1:], path["objective"][1:], color=style.BLACK, lw=1.8, label=label)
@@ -81,43 +70,38 @@ def _objective(axes: "Axes", datasets: Datasets, setting: Setting) -> None:
     axes.plot([], [], "--", color=style.GREY, label="where the exact field leads")
     axes.set_title(rf"{setting.name}, $\eta = {_tex(ridge)}$")
     axes.set_ylabel(r"$J(\theta_t)$")
-    _steps(axes, time)
+    _set_steps(axes, time)
 
 
-def _norms(axes: "Axes", datasets: Datasets, setting: Setting) -> None:
-    part = part_of(datasets, setting, "cof-pac", setting.ridges[0])
-    time, curves = part["time"].values, curves_of(part)
+def _draw_norms(axes: "Axes", datasets: Datasets, setting: Setting) -> None:
+    runs = select_runs(datasets, setting, "cof-pac", setting.ridges[0])
+    time, curves = runs["time"].values, tracked_curves(runs)
     bias, gradient = curves["bias_norm"], curves["gradient_norm"]
-    for each, color, label in (
-        (bias, style.SKY, r"$\|b(\theta_t)\|$"),
-        (gradient, style.PURPLE, r"$\|\nabla J(\theta_t)\|$"),
-    ):
-        _runs(axes, time, each, color, label)
+    _draw_runs(axes, time, bias, style.SKY, r"$\|b(\theta_t)\|$")
+    _draw_runs(axes, time, gradient, style.PURPLE, r"$\|\nabla J(\theta_t)\|$")
     axes.set_yscale("log")
     floor = axes.get_ylim()[0]
     axes.fill_between(time, floor, np.median(bias, axis=0), color=style.SKY, alpha=0.15, lw=0)
     axes.set_ylim(bottom=floor)
     axes.set_title("along COF-PAC's path")
-    _steps(axes, time)
+    _set_steps(axes, time)
 
 
-def _warnings(axes: "Axes", datasets: Datasets) -> None:
+def _draw_warnings(axes: "Axes", datasets: Datasets) -> None:
     for (name, setting), color in zip(WARNINGS.items(), SIX, strict=False):
-        part = part_of(datasets, setting, "cof-pac", setting.ridges[0])
-        _runs(axes, part["time"].values, curves_of(part)["objective"], color, name)
-        _steps(axes, part["time"].values)
+        runs = select_runs(datasets, setting, "cof-pac", setting.ridges[0])
+        _draw_runs(axes, runs["time"].values, tracked_curves(runs)["objective"], color, name)
+        _set_steps(axes, runs["time"].values)
     axes.set_title("counterexample, COF-PAC: why two timescales")
     axes.set_ylabel(r"$J(\theta_t)$")
     axes.set_ylim(0.25, 1.3)
     axes.legend(loc="lower left", fontsize=6.5)
 
 
-def _ridges(axes: "Axes") -> None:
+def _draw_ridges(axes: "Axes") -> None:
     for setting, color in zip(SHOWN, SIX, strict=True):
-        found = [conditioning(setting, ridge) for ridge in RIDGES]
-        times, bias = (
-            np.array([each[name] for each in found]) for name in ("critic_time", "relative_bias")
-        )
+        points = [conditioning(setting, ridge) for ridge in RIDGES]
+        times, bias = ([each[name] for each in points] for name in ("critic_time", "relative_bias"))
         axes.plot(times, bias, "o-", color=color, ms=3, lw=1.2, label=setting.name)
     axes.set(xscale="log", yscale="log")
     axes.set_xlabel(r"time of the slowest critic, $1/\min\mathrm{Re}\,\lambda$")
@@ -126,7 +110,7 @@ def _ridges(axes: "Axes") -> None:
     axes.legend(loc="lower right", fontsize=6.5)
 
 
-def _garnets(axes: "Axes", datasets: Datasets) -> None:
+def _draw_garnets(axes: "Axes", datasets: Datasets) -> None:
     shown = {
         "COF-PAC": ("cof-pac", 0, "o", style.VERMILION),
         "COF-PAC, aliased emphasis critic": ("cof-pac", NUM_GARNETS, "s", style.PURPLE),
@@ -137,13 +121,13 @@ def _garnets(axes: "Axes", datasets: Datasets) -> None:
         gaps = []
         for number in range(NUM_GARNETS):
             setting = GARNETS[first + number]
-            part = part_of(datasets, setting, algorithm, setting.ridges[0])
+            runs = select_runs(datasets, setting, algorithm, setting.ridges[0])
             best = levels(GARNETS[number], setting.ridges[0])["exact-gradient"]
-            gaps.append(best - curves_of(part)["objective"][:, -1])
+            gaps.append(best - tracked_curves(runs)["objective"][:, -1])
         middle = np.median(gaps, axis=1)
         reach = np.abs(np.quantile(gaps, (0.1, 0.9), axis=1) - middle)
-        places = np.arange(NUM_GARNETS) + 0.17 * (shift - 1.5)
-        axes.errorbar(places, middle, reach, fmt=marker, color=color, ms=4, lw=0.8, label=label)
+        x = np.arange(NUM_GARNETS) + 0.17 * (shift - 1.5)
+        axes.errorbar(x, middle, reach, fmt=marker, color=color, ms=4, lw=0.8, label=label)
     axes.set_xticks(range(NUM_GARNETS))
     axes.set_yscale("log")
     axes.set_ylim(top=100.0 * axes.get_ylim()[1] ** 0.5)  # room for the legend
@@ -156,3 +140,17 @@ def _garnets(axes: "Axes", datasets: Datasets) -> None:
 def _tex(number: float) -> str:
     power = round(float(np.log10(number)))
     return "1" if power == 0 else f"10^{{{power}}}"
+
+
+FIGURE = Figure(
+    name=NAME,
+    title="Theorem 3 made visible: where COF-PAC, ACE and Off-PAC go, and where exact fields lead",
+    caption="J at the end, and the norms of COF-PAC",
+    parts=parts_from(NAME, EXPERIMENTS),  # no public code has Algorithm 1
+    summarise=summarise,
+    table=table,
+    draw=draw,
+    problems=certified_problems,
+    remark="Exact quantities are those of the policies from which actors start.",
+)
+"""Where actors go, and where exact fields lead."""

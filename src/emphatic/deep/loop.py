@@ -1,0 +1,251 @@
+"""Many runs at once, each from a stream of its own: compiled, over all devices, resumable."""
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+from typing import Generic, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Integer
+
+from .. import _validation as check
+from ..types import Array, Key, named_leaves, Params, Scalar
+from . import replay, streams
+from .agents.agent import Agent, AgentState, Diagnostics, State
+from .checkpoint import load_checkpoint, save_checkpoint
+from .environments.environment import Environment
+from .evaluation import calibration, Evaluate, excursions
+from .replay import Count
+from .streams import derive_key, generated_batches, Keys, map_over_runs, recorded_batches, Source
+from .transition import Transition
+
+_cached_excursions = lru_cache(maxsize=8)(excursions)  # a program is compiled for each of them
+
+# The purposes of the random numbers of a run, besides that of its stream.
+PARAMETERS, UPDATES, EVALUATION = range(1, 4)
+
+Timed: TypeAlias = tuple[Integer[Array, ""], Transition]
+Values: TypeAlias = dict[str, np.ndarray]
+"""What an evaluation measured, by name, with an entry for each run."""
+OnEvaluation: TypeAlias = Callable[[int, Values, Params], Mapping[str, np.ndarray] | None]
+"""Called with the steps so far, the values and theta of all runs; may return further values."""
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """The result of a training: curves by name, NaN where there was nothing to measure, and the
+    policies' last parameters, with the runs as their leading axis. `diverged` is for each run the
+    steps at the first evaluation with a parameter that was not finite, or -1."""
+
+    seeds: tuple[int, ...]
+    steps: Integer[np.ndarray, " evaluation"]
+    curves: dict[str, Float[np.ndarray, "run evaluation"]]
+    theta: Params
+    diverged: Integer[np.ndarray, " run"]
+
+
+def train_agent(
+    agent: Agent[State],
+    experience: Source,
+    seeds: Sequence[int],
+    num_iterations: int,
+    *,
+    num_workers: int = 10,
+    evaluate_every: int = 100,
+    evaluate: Evaluate | None = None,
+    capacity: int | None = None,
+    limit_ends: bool = True,
+    checkpoint: str | os.PathLike | None = None,
+    on_evaluation: OnEvaluation | None = None,
+) -> Training:
+    r"""Trains an agent once for each seed, all side by side.
+
+    Each run has a stream of its own, which depends on its seed alone: all agents that are trained
+    with a seed learn from the same experience. Runs are spread over all devices, and what one run
+    does, even if it diverges, does not touch another. Between evaluations a run is one compiled
+    scan. With a checkpoint an interrupted training resumes at its last evaluation, and ends with
+    the same bits as if it had not been interrupted: every random number depends on the seed, on
+    its purpose and on the time, and the replay is filled again from the stream.
+
+    **Arguments:**
+
+    - `experience`: An environment, in which uniform behaviour acts; or recorded experience, one for
+      all seeds or one for each.
+    - `num_iterations`: How many iterations; in each one every worker takes a step.
+    - `evaluate_every`: The iterations between evaluations; it must divide `num_iterations`.
+    - `evaluate`: `(theta, key)` to numbers, compiled; by default [excursions] in the environment.
+    - `capacity`: How many iterations the replay keeps; by default all.
+    - `limit_ends`: Whether a limit of time counts as the end of the task; see [transitions].
+    - `checkpoint`: A file to resume from, if it exists, and to write at each evaluation.
+    - `on_evaluation`: Called at each evaluation with the steps so far, the values of all runs
+      and their theta; the numbers that it returns, one for each run, join the curves.
+    """
+    seeds = tuple(int(seed) for seed in seeds)
+    capacity = num_iterations if capacity is None else capacity
+    _require(seeds, num_iterations, evaluate_every, num_workers, capacity)
+    if evaluate is None and isinstance(experience, Environment):
+        evaluate = _cached_excursions(experience, agent.act, agent.discount)
+    begins = range(0, num_iterations, evaluate_every)
+    keys = _keys(seeds)
+    if isinstance(experience, Environment):
+        axis, stream = 0, generated_batches(experience, keys, num_workers, begins, limit_ends)
+    else:
+        axis, stream = recorded_batches(experience, len(seeds), len(keys), begins, limit_ends)
+    first = next(stream)
+    example = jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1 if axis is None else 2 :], leaf.dtype), first
+    )
+    program = _compile(agent, evaluate, example, axis, evaluate_every, capacity)
+    state = program.init(keys)
+    definition = {
+        **agent.definition,
+        "seeds": list(seeds),
+        "experience": streams.source_identity(experience),
+        "num_iterations": num_iterations,
+        "num_workers": example.reward.shape[0],
+        "evaluate_every": evaluate_every,
+        "capacity": capacity,
+        "limit_ends": limit_ends,
+        "number": str(example.reward.dtype),
+    }
+    history: list[Values] = []
+
+    def record(time: int, state: State, measured: dict[str, Float[Array, " run"]]) -> None:
+        measured = {**measured, **program.evaluate(state, keys, jnp.int32(time))}
+        values = {name: np.asarray(value)[: len(seeds)] for name, value in measured.items()}
+        steps = time * example.reward.shape[0]
+        if on_evaluation is not None:
+            theta = jax.tree.map(lambda leaf: np.array(leaf)[: len(seeds)], agent.theta(state))
+            values |= on_evaluation(steps, values, theta) or {}
+        history.append({name: np.asarray(value, np.float64) for name, value in values.items()})
+        if checkpoint is not None:
+            save_checkpoint(checkpoint, definition, _to_arrays(state, history, len(seeds)))
+
+    if checkpoint is not None and os.path.exists(checkpoint):
+        state, history = _restore(load_checkpoint(checkpoint, definition), state, len(keys))
+    else:
+        record(0, state, {})
+    done = (len(history) - 1) * evaluate_every
+    for begin, batches in zip(begins, chain([first], stream), strict=True):
+        if begin < done:
+            ring = program.refill(state.replay, batches, jnp.int32(begin))
+            state = dataclasses.replace(state, replay=ring)
+        else:
+            state, measured = program.advance(state, keys, batches, jnp.int32(begin))
+            record(begin + evaluate_every, state, measured)
+    curves = _curves(history, len(seeds))
+    steps = np.arange(len(history)) * evaluate_every * example.reward.shape[0]
+    broken = curves.pop("finite") == 0
+    diverged = np.where(broken.any(1), steps[broken.argmax(1)], -1)
+    theta = jax.tree.map(lambda leaf: np.asarray(leaf)[: len(seeds)], agent.theta(state))
+    return Training(seeds, steps, curves, theta, diverged)
+
+
+def _require(seeds: Sequence[int], total: int, every: int, num_workers: int, capacity: int) -> None:
+    for seed in seeds:
+        check.seed(seed)
+    if not seeds:
+        raise ValueError("seeds: got none; at least one is required")
+    check.count("num_iterations", total)
+    check.count("num_workers", num_workers)
+    check.count("evaluate_every", every)
+    check.count("capacity", capacity)
+    if total % every:
+        raise ValueError(f"evaluate_every: got {every}; it must divide num_iterations, {total}")
+
+
+def _keys(seeds: Sequence[int]) -> Keys:
+    """A key for each run, and more until every device has as many; the last seed is repeated."""
+    padding = [seeds[-1]] * (-len(seeds) % jax.device_count())
+    return jax.vmap(jax.random.key)(jnp.array([*seeds, *padding], jnp.uint32))
+
+
+@dataclass(frozen=True, eq=False)
+class _Program(Generic[State]):
+    """What is compiled for an agent, for all runs: first states, a segment, an evaluation."""
+
+    init: Callable[[Keys], State]
+    advance: Callable[[State, Keys, Transition, Count], tuple[State, dict[str, Array]]]
+    evaluate: Callable[[State, Keys, Count], dict[str, Array]]
+    refill: Callable[[Transition, Transition, Count], Transition]
+
+
+@lru_cache(maxsize=8)
+def _compile(
+    agent: Agent[State],
+    evaluate: Evaluate | None,
+    example: Transition,
+    axis: int | None,
+    length: int,
+    capacity: int,
+) -> _Program[State]:
+    def init(key: Key) -> State:
+        return agent.init(derive_key(key, PARAMETERS), example, capacity)
+
+    def advance(
+        state: State, key: Key, batches: Transition, begin: Count
+    ) -> tuple[State, dict[str, Scalar]]:
+        def iterate(state: State, timed: Timed) -> tuple[State, Diagnostics]:
+            time, batch = timed
+            return agent.update(state, batch, time, derive_key(key, UPDATES, time))
+
+        state, window = jax.lax.scan(iterate, state, (begin + jnp.arange(length), batches))
+        return state, calibration(window) if window else {}
+
+    def measure(state: State, key: Key, time: Count) -> dict[str, Array]:
+        finite = [jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(state.params)]
+        values: dict[str, Array] = {"finite": jnp.stack(finite).all()}
+        if evaluate is not None:
+            values |= evaluate(agent.theta(state), derive_key(key, EVALUATION, time))
+        return values
+
+    def refill(ring: Transition, batches: Transition, begin: Count) -> Transition:
+        def put(ring: Transition, timed: Timed) -> tuple[Transition, None]:
+            return replay.add(ring, timed[1], timed[0]), None
+
+        return jax.lax.scan(put, ring, (begin + jnp.arange(length), batches))[0]
+
+    return _Program(
+        init=map_over_runs(init, (0,)),
+        advance=map_over_runs(advance, (0, 0, axis, None), donate=(0,)),
+        evaluate=map_over_runs(measure, (0, 0, None)),
+        refill=map_over_runs(refill, (0, axis, None), donate=(0,)),
+    )
+
+
+def _to_arrays(state: AgentState, history: list[Values], num_runs: int) -> dict[str, np.ndarray]:
+    """What a checkpoint holds: all but the replay, which is filled again from the stream."""
+    leaves = {f"state.{path}": np.asarray(leaf)[:num_runs] for path, leaf in _learned(state)}
+    return leaves | {f"curves.{name}": curve for name, curve in _curves(history, num_runs).items()}
+
+
+def _learned(state: AgentState) -> list[tuple[str, jax.Array]]:
+    """The leaves of a state without its replay, by their paths."""
+    leaves = named_leaves(state).items()
+    return [(path, leaf) for path, leaf in leaves if path.split(".")[0] != "replay"]
+
+
+def _restore(
+    arrays: dict[str, np.ndarray], state: State, num_runs: int
+) -> tuple[State, list[Values]]:
+    """State and history of a checkpoint; the replay of the state is as it was."""
+    restored = named_leaves(state)
+    for path, leaf in _learned(state):
+        saved = arrays[f"state.{path}"]
+        padded = np.concatenate([saved, *[saved[-1:]] * (num_runs - len(saved))])
+        restored[path] = jax.device_put(padded, leaf.sharding)
+    curves = {k.removeprefix("curves."): v for k, v in arrays.items() if k.startswith("curves.")}
+    length = curves["finite"].shape[1]
+    history = [{name: curve[:, j] for name, curve in curves.items()} for j in range(length)]
+    return jax.tree.unflatten(jax.tree.structure(state), restored.values()), history
+
+
+def _curves(history: list[Values], num_runs: int) -> Values:
+    names = dict.fromkeys(name for values in history for name in values)
+    nothing = np.full(num_runs, np.nan)
+    return {name: np.stack([v.get(name, nothing) for v in history], 1) for name in names}

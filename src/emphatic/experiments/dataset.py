@@ -1,0 +1,152 @@
+"""The results of units in one dataset: cases, learners and the grid become its dimensions."""
+
+from collections.abc import Callable, Iterable, Sequence
+from importlib.metadata import version
+from typing import TYPE_CHECKING, TypedDict
+
+import numpy as np
+
+from ..engine import request
+from .experiment import Experiment
+from .provenance import PACKAGES
+
+if TYPE_CHECKING:
+    import xarray
+
+
+class Layout(TypedDict):
+    """What a dataset of an experiment looks like, as JSON can hold it."""
+
+    cases: dict[str, list[object]]
+    learners: dict[str, list[str]]  # the axes of the grid that each takes
+    grid: dict[str, list[float]]
+    num_runs: int
+    attributes: dict[str, object]
+
+
+def describe(experiment: Experiment) -> Layout:
+    """Describes the dataset of an experiment."""
+    axes = request.parse_axes(experiment.grid)
+    return {
+        "cases": {name: list(values) for name, values in experiment.cases.items()},
+        "learners": {unit.learner: list(unit.grid) for unit in experiment.units},
+        "grid": {name: values.tolist() for name, values in axes.items()},
+        "num_runs": experiment.num_runs,
+        "attributes": {
+            "experiment": experiment.name,
+            "seed": experiment.seed,
+            "num_steps": experiment.num_steps,
+            "record_every": experiment.window(),
+            "dtype": experiment.dtype,
+        },
+    }
+
+
+class _Assembly:
+    """Arrays that the results of units are written into, with NaN where there is none."""
+
+    def __init__(self, layout: Layout):
+        self.cases, self.learners = layout["cases"], list(layout["learners"])
+        self.grid, self.num_runs = layout["grid"], layout["num_runs"]
+        self.shape = tuple(map(len, self.cases.values()))
+        self.positions = {
+            axis: {value: n for n, value in enumerate(values)} for axis, values in self.grid.items()
+        }
+        self.arrays: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
+        self.coordinates: dict[str, np.ndarray | list[object] | list[str] | list[float]] = {
+            **self.cases,
+            "learner": self.learners,
+            **self.grid,
+            "run": np.arange(self.num_runs),
+        }
+
+    def insert(self, case: int, learner: str, result: "xarray.Dataset") -> None:
+        """Writes what was computed of a learner in a case."""
+        taken = [axis for axis in self.grid if axis in result.dims]
+        wanted = {
+            axis: [value for value in result[axis].values.tolist() if value in self.positions[axis]]
+            for axis in taken
+        }
+        wanted["run"] = [run for run in result["run"].values.tolist() if run < self.num_runs]
+        if any(len(values) < result.sizes[axis] for axis, values in wanted.items()):
+            result = result.sel(wanted)
+        index = (*np.unravel_index(case, self.shape), self.learners.index(learner))
+        lanes: dict[str, Sequence[int]] = {a: range(len(v)) for a, v in self.grid.items()}
+        lanes |= {axis: [self.positions[axis][value] for value in wanted[axis]] for axis in taken}
+        lanes["run"] = wanted["run"]
+        for name in ("engine", "reason"):
+            texts = self._array(name, (*self.cases, "learner"), np.dtype(object))
+            texts[index] = result.attrs[name]
+        inner = {str(axis): result[axis].values for axis in result.dims if axis not in lanes}
+        for axis, labels in inner.items():
+            self._extend(axis, labels)
+        for name, variable in result.data_vars.items():
+            rest = tuple(str(axis) for axis in variable.dims if axis in inner)
+            values = variable.transpose(*taken, "run", *rest).values
+            is_private = f"{learner}_weight" in rest  # no other learner has such weights
+            axes = [axis for axis in self.grid if axis in taken or not is_private]
+            outer = (*self.cases, *(() if is_private else ("learner",)), *axes, "run")
+            array = self._array(str(name), (*outer, *rest), values.dtype)
+            for number, axis in enumerate(rest, len(taken) + 1):
+                values = self._align(values, number, axis, inner[axis])
+            broadcast = tuple(slice(None) if axis in taken else None for axis in axes)
+            cells = np.ix_(*(lanes[axis] for axis in (*axes, "run")))
+            array[index[:-1] if is_private else index][cells] = values[broadcast]
+
+    def _array(self, name: str, axes: tuple[str, ...], dtype: np.dtype) -> np.ndarray:
+        if name not in self.arrays:
+            shape = tuple(len(self.coordinates[axis]) for axis in axes)
+            self.arrays[name] = axes, np.full(shape, _empty(dtype), dtype)
+        return self.arrays[name][1]
+
+    def _extend(self, axis: str, labels: np.ndarray) -> None:
+        """Makes room for labels that no result had before: other features have other weights."""
+        known = np.asarray(self.coordinates.setdefault(axis, labels))
+        new = labels[~np.isin(labels, known)]
+        if not len(new):
+            return
+        self.coordinates[axis] = np.concatenate([known, new])
+        for name, (axes, array) in self.arrays.items():
+            if axis in axes:
+                self.arrays[name] = axes, self._align(array, axes.index(axis), axis, known)
+
+    def _align(self, values: np.ndarray, number: int, axis: str, labels: np.ndarray) -> np.ndarray:
+        """The values at the positions of their labels along an axis, and nothing at the others."""
+        all_labels = np.asarray(self.coordinates[axis])
+        if np.array_equal(all_labels, labels):
+            return values
+        shape = (*values.shape[:number], len(all_labels), *values.shape[number + 1 :])
+        aligned = np.full(shape, _empty(values.dtype), values.dtype)
+        order = {label: position for position, label in enumerate(all_labels.tolist())}
+        positions = [order[label] for label in labels.tolist()]
+        aligned[(slice(None),) * number + (positions,)] = values
+        return aligned
+
+
+def _empty(dtype: np.dtype) -> float | int | str:
+    """What stands where nothing was computed."""
+    return {"f": np.nan, "O": ""}.get(dtype.kind, 0)
+
+
+def assemble(
+    layout: Layout, results: Callable[[int, str], Iterable["xarray.Dataset"]], complete: bool = True
+) -> "xarray.Dataset":
+    """Assembles the datasets of units in one, with the cases, learners and grid as dimensions.
+
+    A learner that does not take an axis of the grid is the same along it. If `results`, from the
+    number of a case and the name of a learner, are not complete, the rest is NaN.
+    """
+    import xarray
+
+    assembly = _Assembly(layout)
+    for case in range(int(np.prod(assembly.shape))):
+        for learner in assembly.learners:
+            for result in results(case, learner):
+                assembly.insert(case, learner, result)
+    attributes = {
+        **layout["attributes"],
+        "versions": " ".join(f"{name} {version(name)}" for name in PACKAGES),
+        "interrupted": int(not complete),
+    }
+    dataset = xarray.Dataset(assembly.arrays, assembly.coordinates, attributes)
+    return dataset.assign({name: dataset[name].astype(str) for name in ("engine", "reason")})

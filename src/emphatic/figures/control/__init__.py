@@ -1,0 +1,1 @@
+"""Figure 4: deep agents on Reacher."""

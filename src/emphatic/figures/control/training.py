@@ -1,0 +1,147 @@
+"""The training of Figure 4's agents: one part for each algorithm and variant."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast, TYPE_CHECKING
+
+import numpy as np
+
+from ..._files import to_jsonable
+from ..._validation import unknown
+from ...engine.tasks import OnProgress
+from ...experiments.provenance import provenance
+from ...experiments.shards import read_if_matching, write
+from ..figure import CHECKPOINTS, Part
+
+if TYPE_CHECKING:
+    import xarray
+
+    from ...deep.agents.agent import Agent
+    from ...deep.environments.environment import Environment
+    from ...deep.loop import Training
+    from ...deep.task import Task
+
+ALGORITHMS: tuple[str, ...] = ("cof-pac", "ace", "off-pac", "geoff-pac", "td3")
+MOST_RUNS = {"geoff-pac": 10, "td3": 6}  # of slow algorithms, unless all runs are asked for
+NAMES = ("COF-PAC", "ACE", "Off-PAC", "Geoff-PAC", "TD3")
+LABELS: dict[str, str] = dict(zip(ALGORITHMS, NAMES, strict=True))
+VARIED, VARIANTS = ("cof-pac", "ace"), ("authors", "masked", "unclipped")  # besides ours
+NUM_STEPS, EVERY = 50_000, 1000
+SEEDS = 2**16  # of each seed, and of those there are as many
+
+
+def training_parts(
+    runs: int,
+    seed: int,
+    steps: int | None,
+    authors: bool,
+    algorithms: Sequence[str] | None = None,
+    env: str = "reacher",
+    full: bool = False,
+) -> list[Part]:
+    """Returns a part for each algorithm, and for each variant of the first two with `authors`.
+
+    The authors' variant has their trace, their loss of the emphasis, their goals of Reacher and
+    their clipping of actions; `masked` has their loss alone. `unclipped` is what the paper's text
+    says about ratios; otherwise they are clipped as in the code.
+    """
+    from ...deep.agents import make_agent
+    from ...deep.agents.actor_critic import AUTHORS, PAPER
+    from ...deep.environments.environment import clip_actions
+    from ...deep.losses import masked_emphasis_loss
+    from ...deep.task import make_policy, make_task
+
+    steps = NUM_STEPS if steps is None else steps
+    if steps % EVERY:
+        raise ValueError(f"steps: got {steps}; a multiple of {EVERY} is required")
+    for name, value, most in (("seed", seed, SEEDS - 1), ("runs", runs, SEEDS)):
+        if value > most:
+            raise ValueError(f"{name}: got {value}; at most {most} is possible")
+    algorithms = ALGORITHMS if algorithms is None else tuple(dict.fromkeys(algorithms))
+    if not algorithms:
+        raise ValueError(f"algorithms: got none; known: {', '.join(ALGORITHMS)}")
+    for name in algorithms:
+        if name not in ALGORITHMS:
+            raise unknown("algorithms", name, ALGORITHMS)
+    ours = make_task(env)
+    theirs = make_task(env, goals="square") if authors else ours
+    if theirs.environment is not None:
+        theirs = replace(theirs, environment=clip_actions(theirs.environment))
+    settings: dict[str, dict[str, Any]] = {"ours": {}, "authors": AUTHORS, "unclipped": PAPER}
+    settings["masked"] = {"emphasis_loss": masked_emphasis_loss}
+    parts: list[Part] = []
+    for name in algorithms:
+        for variant in ("ours", *VARIANTS) if authors and name in VARIED else ("ours",):
+            variant_task = theirs if variant == "authors" else ours
+            learner = make_agent(name, make_policy(variant_task), **settings[variant])
+            num_runs = runs if full else min(runs, MOST_RUNS.get(name, runs))
+            seeds = range(SEEDS * seed, SEEDS * seed + num_runs)
+            parts.append(_part(name, variant, variant_task, learner, seeds, steps, not parts))
+    return parts
+
+
+def _part(
+    algorithm: str, variant: str, task: "Task", agent: "Agent", seeds: range, steps: int, film: bool
+) -> Part:
+    name = algorithm if variant == "ours" else f"{algorithm}-{variant}"
+
+    def run(folder: Path, on_progress: OnProgress) -> "xarray.Dataset":
+        from ...deep.task import load_or_record, policy_kinds
+        from ...deep.trained_policies import save_policies, TrainedPolicies
+        from ...deep.training import to_dataset, train_on_task
+
+        path = folder / "data" / f"{name}.safetensors"
+        definition = {
+            "agent": to_jsonable(agent.definition),
+            "task": task.name if task.environment is None else task.environment.name,
+            "seeds": [seeds.start, seeds.stop],
+            "steps": steps,
+        }
+        dataset = read_if_matching(path, definition)
+        if dataset is not None:
+            return dataset
+        for subfolder in (CHECKPOINTS, "policies"):
+            (folder / subfolder).mkdir(exist_ok=True)
+        total = len(seeds) * steps
+        training = train_on_task(
+            task,
+            agent,
+            load_or_record(task, seeds, steps, folder / "experience"),
+            seeds,
+            steps,
+            evaluate_every=EVERY,
+            checkpoint=folder / CHECKPOINTS / f"{name}.safetensors",
+            on_evaluation=lambda done, _: on_progress(len(seeds) * done, total),
+        )
+        names = algorithm, task.name, policy_kinds(task)[0]
+        gamma = cast(float, agent.definition["discount"])
+        policies = TrainedPolicies(*names, training.theta, training.seeds, steps, gamma)
+        save_policies(policies, folder / "policies" / f"{name}.safetensors")
+        if film and task.environment is not None:
+            _film(folder, algorithm, task.environment, agent, training)
+        dataset = to_dataset(training, algorithm, variant=variant, environment=task.name)
+        dataset.attrs["provenance"] = json.dumps([provenance("scan")])
+        write(path, dataset, definition)
+        return dataset
+
+    return Part(name, len(seeds) * steps, run)
+
+
+def _film(
+    folder: Path, algorithm: str, environment: "Environment", agent: "Agent", training: "Training"
+) -> None:
+    """Films an episode of the first run's last policy."""
+    import jax
+
+    from ...deep.environments.reacher import LINK, TIP
+    from ...deep.evaluation import rollout
+    from .film import write_film
+
+    theta = jax.tree.map(lambda leaf: leaf[0], training.theta)
+    play = jax.jit(lambda theta, key: rollout(environment, agent.act, theta, key))
+    states, reward, _ = play(theta, jax.random.key(training.seeds[0]))
+    after = f"{LABELS[algorithm]} after {training.steps[-1]:,} steps"
+    title = f"{after}: an episode that returns {float(reward.sum()):.1f}"
+    write_film(folder, np.asarray(states.q), np.asarray(states.goal), (LINK, TIP), title)

@@ -1,0 +1,1 @@
+"""The figure on convergence: Theorem 3 along the paths of agents."""

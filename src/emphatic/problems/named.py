@@ -1,0 +1,42 @@
+"""Problems by name or file."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from .._validation import unknown
+from ..mdp import Problem
+from .baird import baird
+from .boyan import boyan
+from .collision import collision
+from .counterexample import counterexample
+from .file import load
+from .garnet import garnet
+from .grid import grid
+from .gymnasium import gymnasium
+from .random_walk import random_walk
+from .two_state import two_state
+
+_CLASSIC = (baird, boyan, collision, counterexample, garnet, grid)
+NAMED: dict[str, Callable[..., Problem]] = {
+    build.__name__: build for build in (*_CLASSIC, gymnasium, random_walk, two_state)
+}
+"""The named problems: a name, and the function that makes the problem."""
+
+
+def builder(name: str) -> Callable[..., Problem]:
+    """Returns the function that makes a problem, from a name or the path of a `.npz` file."""
+    if name.replace("-", "_") in NAMED:
+        return NAMED[name.replace("-", "_")]
+    if name.endswith(".npz") or Path(name).exists():
+
+        def from_file() -> Problem:
+            """A problem read from a file."""
+            return load(name)
+
+        return from_file
+    raise unknown("problem", name, NAMED)
+
+
+def make(name: str, **arguments: object) -> Problem:
+    """Makes a problem from its name or file, with the arguments of its function."""
+    return builder(name)(**arguments)

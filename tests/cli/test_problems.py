@@ -1,0 +1,50 @@
+"""`emphatic problems` and `emphatic export`."""
+
+import numpy as np
+import pytest
+
+from emphatic import problems
+
+from .command import assert_refused, run, solved
+
+
+def test_problems_are_listed_with_their_options(capsys):
+    status, out, _ = run(capsys, "problems")
+    assert status == 0
+    for name in problems.NAMED:
+        assert f"\n{name}  " in "\n" + out
+    assert "--features original" in out
+    assert "zero-hot" in out
+    assert "$" not in out
+    assert "in [0, 1]" in out
+    assert "--no-goal" in out
+
+
+def test_a_problem_can_be_exported_and_solved_from_its_file(capsys, tmp_path):
+    path = str(tmp_path / "walk.npz")
+    status, out, _ = run(capsys, "export", "random_walk", "--right", "0.7", "--out", path)
+    assert status == 0
+    assert path in out
+    direct, read = solved(capsys, "random_walk", "--right", "0.7"), solved(capsys, path)
+    assert direct["emphasis"] == read["emphasis"]
+    status, out, _ = run(capsys, "certify", path)
+    assert status == 1
+
+
+def test_export_writes_the_target_that_was_asked_for(capsys, tmp_path):
+    path = str(tmp_path / "p.npz")
+    assert run(capsys, "export", "baird", "--target", "behavior", "--out", path)[0] == 0
+    read = problems.load(path)
+    np.testing.assert_array_equal(read.target, read.behavior)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("export baird --out .", "is a directory"),
+        ("problems all", "takes no arguments"),
+        ("export baird --out nowhere/at/all.npz", "nowhere/at/all.npz cannot be written"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(capsys, arguments, message):
+    assert_refused(capsys, arguments, message)
