@@ -73,15 +73,15 @@ def _attributes(folder: Path) -> dict[str, Json]:
 
 def describe_axes(layout: Layout) -> dict[str, object]:
     """The cases, learners and values of the grid of an experiment, and how many runs there are."""
-    axes = {**layout["cases"], "learner": layout["learners"], **layout["grid"]}
+    axes = {**layout["cases"], "learner": list(layout["learners"]), **layout["grid"]}
     return {**{name: _abbreviate(axes[name]) for name in axes}, "runs": layout["num_runs"]}
 
 
 def _abbreviate(values: Sequence[object]) -> str:
-    words = [number(v) if isinstance(v, float) else str(v) for v in values]
-    if len(words) <= 8:
-        return ", ".join(words)
-    return f"{words[0]}, {words[1]}, …, {words[-1]} ({len(words)} values)"
+    texts = [number(v) if isinstance(v, float) else str(v) for v in values]
+    if len(texts) <= 8:
+        return ", ".join(texts)
+    return f"{texts[0]}, {texts[1]}, …, {texts[-1]} ({len(texts)} values)"
 
 
 def from_store(folder: Path) -> Section:
