@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -14,6 +15,7 @@ from jaxtyping import install_import_hook
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 install_import_hook("emphatic", "beartype.beartype")
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` and nohup ignore Ctrl-C
 
 settings.register_profile(
     "emphatic",

@@ -228,10 +228,10 @@ def stationary(matrix: Matrix) -> Vector:
     for _ in range(10):
         d = d @ matrix
     pin = int(d.argmax())  # a state that is visited often keeps the system well conditioned
-    rest = np.delete(np.arange(num_states), pin)
+    others = np.delete(np.arange(num_states), pin)
     visits = np.ones(num_states)
-    row = as_dense(matrix[[pin]][:, rest])[0]
-    visits[rest] = Resolvent(matrix[rest][:, rest], iterative=False).left(row)
+    row = as_dense(matrix[[pin]][:, others])[0]
+    visits[others] = Resolvent(matrix[others][:, others], iterative=False).left(row)
     return visits / visits.sum()
 
 

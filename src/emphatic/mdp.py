@@ -98,8 +98,8 @@ class MDP:
         if isinstance(self.discount, float):
             if not 0.0 <= self.discount < 1.0:
                 raise ValueError(f"discount: got {self.discount:g}; a number must lie in [0, 1)")
-        elif len(outside := np.argwhere((self.discount < 0) | (self.discount > 1))):
-            index = tuple(outside[0].tolist())
+        elif len(invalid := np.argwhere((self.discount < 0) | (self.discount > 1))):
+            index = tuple(invalid[0].tolist())
             raise ValueError(
                 f"discount: entry {index} is {self.discount[index]:g}; a discount that varies "
                 "must lie in [0, 1]"
@@ -203,36 +203,36 @@ class Problem:
     def __post_init__(self) -> None:
         states, actions = shape = self.mdp.num_states, self.mdp.num_actions
 
-        def put(name: str, value: ArrayField) -> None:
+        def assign(name: str, value: ArrayField) -> None:
             object.__setattr__(self, name, value)
 
-        put("behavior", checks.policy("behavior", self.behavior, shape))
+        assign("behavior", checks.policy("behavior", self.behavior, shape))
         self._require_irreducible()
         interest = self.interest if np.ndim(self.interest) else np.full(states, self.interest)
         interest = checks.shaped("interest", interest, (states,), "states")
         if not checks.nonnegative("interest", interest).any():
             raise ValueError("interest: every entry is 0; some state must be of interest")
-        put("interest", interest)
-        put("x", self._features("x", self.x, (states,), "states, features"))
+        assign("interest", interest)
+        assign("x", self._features("x", self.x, (states,), "states, features"))
         if self.xa is None:
             flat = sparse.kron(self.x, sparse.eye_array(actions), format="csr")
             order = np.arange(flat.shape[1]).reshape(-1, actions).T.ravel()  # a first, then k
             xa = flat[:, order]
-            put("xa", xa if sparse.issparse(self.x) else xa.toarray().reshape(*shape, -1))
-        put("xa", self._features("xa", self.xa, shape, "states, actions, features"))
+            assign("xa", xa if sparse.issparse(self.x) else xa.toarray().reshape(*shape, -1))
+        assign("xa", self._features("xa", self.xa, shape, "states, actions, features"))
         labels = np.arange(states) if self.labels is None else np.array(self.labels)
         if labels.shape != (states,) or not np.issubdtype(labels.dtype, np.integer):
             raise ValueError(
                 f"labels: got {labels.dtype} of shape {labels.shape}; {states} whole numbers are "
                 "required"
             )
-        put("labels", checks.frozen(labels))
+        assign("labels", checks.frozen(labels))
         start = self.stationary if self.start is None else self.start
         start = checks.nonnegative("start", checks.shaped("start", start, (states,), "states"))
         checks.stochastic("start", start.sum(keepdims=True), lambda _: "the distribution")
-        put("start", start)
+        assign("start", start)
         if self.target is not None:
-            put("target", self._check_target(self.target))
+            assign("target", self._check_target(self.target))
 
     def _features(self, name: str, value: ArrayField, rows: tuple[int, ...], axes: str) -> Matrix:
         if sparse.issparse(value):
@@ -253,13 +253,13 @@ class Problem:
         first = np.arange(len(classes)) == 0
         unreached = ~_markov.reachable(chain, first)
         if unreached.any():
-            what = f"state {unreached.argmax()} is never reached from state 0"
+            reason = f"state {unreached.argmax()} is never reached from state 0"
         else:
             lost = ~_markov.reachable(chain.T, first)
-            what = f"state 0 is never reached again from state {lost.argmax()}"
+            reason = f"state 0 is never reached again from state {lost.argmax()}"
         raise ValueError(
-            f"behavior: its chain is not irreducible ({classes.max() + 1} classes): {what}; every "
-            "state must lead to every other"
+            f"behavior: its chain is not irreducible ({classes.max() + 1} classes): {reason}; "
+            "every state must lead to every other"
         )
 
     def require_target(self, target: ArrayLike | None = None) -> Float[np.ndarray, "s a"]:
@@ -271,9 +271,9 @@ class Problem:
 
     def _check_target(self, target: ArrayLike) -> Float[np.ndarray, "s a"]:
         target = checks.policy("target", target, (self.mdp.num_states, self.mdp.num_actions))
-        outside = (target > 0) & (self.behavior == 0)
-        if outside.any():
-            s, a = np.argwhere(outside)[0]
+        uncovered = (target > 0) & (self.behavior == 0)
+        if uncovered.any():
+            s, a = np.argwhere(uncovered)[0]
             raise ValueError(
                 f"target: takes action {a} in state {s} with probability {target[s, a]:g}, where "
                 "the behavior never does; pi(a|s) > 0 requires mu(a|s) > 0"
@@ -283,7 +283,7 @@ class Problem:
         return target
 
     def _require_discounting(self, target: Float[np.ndarray, "s a"]) -> None:
-        """Every state must lead to a transition that discounts: the radius is then below one."""
+        """Requires that every state leads to a discount below one: the radius is then below one."""
         mdp, average = self.mdp, policy_matrix(target)
         lost = average @ np.asarray(mdp.weighted(1.0 - np.asarray(mdp.discount)).sum(1))
         chain = mdp.chain(target)

@@ -105,7 +105,7 @@ Critic: TypeAlias = Learner[Any, Transition]
 class Agent(Learner[State, Data]):
     """A [Learner] that acts, so that its target policy changes: it learns from [Sample]s.
 
-    Its step sizes are the actor's. It knows what it is made of, as [actor_critic] was told.
+    Its step sizes are the actor's; what it is made of are the arguments of [actor_critic].
     """
 
     policy: Any = None

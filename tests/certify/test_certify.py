@@ -60,11 +60,11 @@ def covering(certificate):
 def test_baird_feature_sets_are_as_the_paper_says(features, independent, expresses_m):
     """The original C is singular; only the aliased features cannot express the emphasis."""
     certificate = certify(problems.baird(features), ridge=1e-6, step_size=DECAY)
-    found = verdicts(certificate)
-    assert found["2.C"] == found["2.C~"] == ("holds" if independent else "fails")
-    assert found["span.m"] == ("holds" if expresses_m else "fails")
-    assert found["span.q"] == "holds"
-    assert found["4a.F"] == found["4a.F~"] == "fails"  # on all of these variants
+    by_key = verdicts(certificate)
+    assert by_key["2.C"] == by_key["2.C~"] == ("holds" if independent else "fails")
+    assert by_key["span.m"] == ("holds" if expresses_m else "fails")
+    assert by_key["span.q"] == "holds"
+    assert by_key["4a.F"] == by_key["4a.F~"] == "fails"  # on all of these variants
     assert certificate.covered == independent
     if not independent:
         assert certificate["2.C"].evidence == "singular: rank 7 of 8"
@@ -75,8 +75,8 @@ def test_baird_feature_sets_are_as_the_paper_says(features, independent, express
 @pytest.mark.parametrize("solid", [0.05, 0.1, 0.3])
 @pytest.mark.parametrize("features", ["original", "one-hot", "zero-hot", "aliased"])
 def test_closeness_fails_on_every_variant_of_baird(features, solid):
-    found = verdicts(certify(problems.baird(features, solid)))
-    assert found["4a.F"] == found["4a.F~"] == "fails"
+    by_key = verdicts(certify(problems.baird(features, solid)))
+    assert by_key["4a.F"] == by_key["4a.F~"] == "fails"
 
 
 # Theorems
@@ -112,8 +112,8 @@ def test_what_is_not_given_stays_open_and_names_what_would_decide_it():
 
 @pytest.mark.parametrize("missing", sorted(FULL))
 def test_a_theorem_needs_every_argument(missing):
-    given_ = {key: value for key, value in FULL.items() if key != missing}
-    names = covering(certify(CONTINUING, ALIASED, **given_))
+    others = {key: value for key, value in FULL.items() if key != missing}
+    names = covering(certify(CONTINUING, ALIASED, **others))
     assert "Theorem 3" not in names
 
 
@@ -270,7 +270,7 @@ def test_deterministic_policies_bound_every_policy(pair, seed):
     problem, target = pair
     vertices = every_policy.deterministic_policies(problem)
     assert vertices is not None
-    build = every_policy._builders(problem)
+    build = every_policy._matrix_builders(problem)
     rng = np.random.default_rng(seed)
     policies = rng.dirichlet(np.ones(target.shape[1]), (20, target.shape[0]))
     for name in ("A", "A~"):
@@ -293,20 +293,21 @@ def test_deterministic_policies_bound_every_policy(pair, seed):
 def test_matrices_are_those_of_the_paper(pair):
     """At one target, and built for many at once."""
     problem, target = pair
-    is_ = plainly(problem, target)
-    eye = np.eye(len(is_.d))
-    C, C_actions = is_.x.T @ is_.D @ is_.x, is_.xa.T @ is_.D_actions @ is_.xa
-    cross = is_.x.T @ is_.P.T @ is_.D @ is_.x
-    cross_actions = is_.xa.T @ is_.D_actions @ is_.P_actions @ is_.xa
+    plain = plainly(problem, target)
+    eye = np.eye(len(plain.d))
+    C, C_actions = plain.x.T @ plain.D @ plain.x, plain.xa.T @ plain.D_actions @ plain.xa
+    cross = plain.x.T @ plain.P.T @ plain.D @ plain.x
+    cross_actions = plain.xa.T @ plain.D_actions @ plain.P_actions @ plain.xa
     expected = {
-        "A": is_.x.T @ (eye - is_.gP.T) @ is_.D @ is_.x,
-        "A~": is_.xa.T @ is_.D_actions @ (np.eye(len(is_.xa)) - is_.gP_actions) @ is_.xa,
+        "A": plain.x.T @ (eye - plain.gP.T) @ plain.D @ plain.x,
+        "A~": plain.xa.T @ plain.D_actions @ (np.eye(len(plain.xa)) - plain.gP_actions) @ plain.xa,
         "F": np.block([[C, cross], [cross.T, C]]),
         "F~": np.block([[C_actions, cross_actions], [cross_actions.T, C_actions]]),
     }
-    here, build = every_policy.matrices_at(problem, target), every_policy._builders(problem)
+    matrices = every_policy.matrices_at(problem, target)
+    build = every_policy._matrix_builders(problem)
     for name, matrix in expected.items():
-        np.testing.assert_allclose(here[name], matrix, atol=1e-10)
+        np.testing.assert_allclose(matrices[name], matrix, atol=1e-10)
         np.testing.assert_allclose(build[name](target[None])[0], matrix, atol=1e-10)
 
 
@@ -314,8 +315,8 @@ def test_matrices_are_those_of_the_paper(pair):
 def test_on_policy_the_matrices_of_assumption_4_are_semidefinite(pair):
     """F is positive semidefinite when the target is the behaviour."""
     problem, _ = pair
-    found = verdicts(certify(problem, problem.behavior))
-    assert found["4a.F"] == found["4a.F~"] == "holds"
+    by_key = verdicts(certify(problem, problem.behavior))
+    assert by_key["4a.F"] == by_key["4a.F~"] == "holds"
 
 
 # Figures behind the verdicts
@@ -325,15 +326,15 @@ def test_on_policy_the_matrices_of_assumption_4_are_semidefinite(pair):
 def test_the_evidence_is_the_exact_quantities(pair, ridge):
     problem, target = pair
     certificate = certify(problem, target, ridge=ridge)
-    is_ = plainly(problem, target)
-    C = is_.x.T @ is_.D @ is_.x
+    plain = plainly(problem, target)
+    C = plain.x.T @ plain.D @ plain.x
     smallest = np.linalg.eigvalsh(C)[0]
     assert certificate["2.C"].evidence == f"smallest eigenvalue {smallest:.4g}"
     G = oracle.gem_system(problem, target, ridge).matrix
     assert f"d'Gd >= {min(smallest, ridge):.4g} |d|^2" in certificate["5.G"].evidence
     slowest = np.linalg.eigvals(G).real.min()
     assert f"Re(lambda) = {slowest:.4g}" in certificate["5.G"].evidence
-    second = np.sort(np.abs(np.linalg.eigvals(is_.P_mu)))[-2]
+    second = np.sort(np.abs(np.linalg.eigvals(plain.P_mu)))[-2]
     assume(second > 1e-6)
     assert f"second eigenvalue modulus {second:.4g}" in certificate["1.ergodic"].evidence
 
@@ -409,8 +410,8 @@ def test_a_bound_on_the_bias_alone_covers_no_set_up(capsys):
 
 
 def test_a_singular_gram_matrix_is_not_uniformly_positive_definite():
-    found = verdicts(certify(problems.baird("original"), ridge=1e-3))
-    assert found["5.G"] == found["5.G~"] == "fails"
+    by_key = verdicts(certify(problems.baird("original"), ridge=1e-3))
+    assert by_key["5.G"] == by_key["5.G~"] == "fails"
 
 
 def test_a_fixed_target_that_is_ergodic_satisfies_assumption_4c():
@@ -433,17 +434,17 @@ def test_the_evidence_for_step_sizes_and_damping():
 @given(problems_and_targets(varying=False))
 def test_what_the_features_cannot_express_is_relative(pair):
     problem, target = pair
-    certificate, is_ = certify(problem, target), plainly(problem, target)
+    certificate, plain = certify(problem, target), plainly(problem, target)
     for key, D, x, y in (
-        ("span.m", is_.D, is_.x, oracle.emphasis(problem, target)),
-        ("span.q", is_.D_actions, is_.xa, oracle.action_values(problem, target).ravel()),
+        ("span.m", plain.D, plain.x, oracle.emphasis(problem, target)),
+        ("span.q", plain.D_actions, plain.xa, oracle.action_values(problem, target).ravel()),
     ):
         root = np.sqrt(D)
         rest = root @ y - root @ x @ np.linalg.lstsq(root @ x, root @ y, rcond=None)[0]
         relative = np.linalg.norm(rest) / np.linalg.norm(root @ y)
         assume(not 1e-11 < relative < 1e-7)
-        words = f"relative distance {relative:.4g}" if relative > 1e-9 else "relative distance 0"
-        assert certificate[key].evidence == words
+        distance = f"{relative:.4g}" if relative > 1e-9 else "0"
+        assert certificate[key].evidence == f"relative distance {distance}"
 
 
 def test_a_matrix_that_is_barely_indefinite_is_not_semidefinite():
@@ -475,15 +476,15 @@ def test_small_features_and_rare_states_are_not_dependent():
         problems.baird("one-hot"), x=np.diag(10.0 ** -np.arange(0, 14, 2)), xa=None
     )
     for problem in (rare, tiny):
-        found = verdicts(certify(problem, ridge=1e-30, step_size=DECAY))
+        by_key = verdicts(certify(problem, ridge=1e-30, step_size=DECAY))
         for key in ("2.C", "2.C~", "4b.A", "4b.A~", "5.G", "5.G~", "span.m", "span.q"):
-            assert found[key] == "holds", key
+            assert by_key[key] == "holds", key
         w = np.split(oracle.gem_system(problem).solution(), 2)[1]
         np.testing.assert_allclose(problem.x @ w, oracle.emphasis(problem), rtol=1e-9)
         assert oracle.truncation_length(problem) is not None
 
 
-def _ring_of(num_states, x):
+def _ring(num_states, x):
     rows = np.repeat(np.arange(num_states), 2)
     columns = (rows + np.tile([1, -1], num_states)) % num_states
     kernel = sparse.csr_array((np.tile([0.75, 0.25], num_states), (rows, columns)))
@@ -494,7 +495,7 @@ def _ring_of(num_states, x):
 def test_the_smallest_eigenvalue_of_a_sparse_gram_matrix_is_no_pivot():
     n = 1100
     x = sparse.diags_array([np.ones(n), np.full(n - 1, 0.999)], offsets=[0, 1])
-    problem = _ring_of(n, x)
+    problem = _ring(n, x)
     smallest = np.linalg.eigvalsh((x.T @ x).toarray() / n)[0]
     certificate = certify(problem, ridge=1.0)
     assert certificate["2.C"].evidence == f"smallest eigenvalue {smallest:.4g}"
@@ -504,7 +505,7 @@ def test_the_smallest_eigenvalue_of_a_sparse_gram_matrix_is_no_pivot():
 def test_dependent_sparse_features_are_certified_not_crashed_on():
     x = sparse.eye_array(1100).tolil()
     x[5, 5] = 0.0
-    certificate = certify(_ring_of(1100, x.tocsr()), ridge=1.0)
+    certificate = certify(_ring(1100, x.tocsr()), ridge=1.0)
     assert certificate["2.C"].verdict == certificate["5.G"].verdict == "fails"
     assert certificate["2.C"].evidence == "singular"
     assert certificate["span.m"].verdict == "cannot be decided"
@@ -565,8 +566,8 @@ def test_the_printed_ridge_cost_is_that_of_the_certificate(capsys):
     tables.show_certificate("", certificate)
     out, cost = " ".join(capsys.readouterr().out.split()), certificate.ridge_cost
     assert cost is not None
-    n = tables.number
-    for words in (
+    n = tables.format_number
+    for sentence in (
         f"|w*(eta) - w*(0)| = {n(cost.emphasis_distance)} of {n(cost.emphasis_norm)}",
         f"|u*(eta) - u*(0)| = {n(cost.value_distance)} of {n(cost.value_norm)}",
         f"bias of the policy gradient {n(cost.gradient_bias)} of {n(cost.gradient_norm)}",
@@ -574,7 +575,7 @@ def test_the_printed_ridge_cost_is_that_of_the_certificate(capsys):
         f"{n(cost.largest_emphasis_ridge)}, values {n(cost.largest_value_ridge)}, gradient "
         f"{n(cost.largest_gradient_ridge)})",
     ):
-        assert words in out
+        assert sentence in out
 
 
 # Agents
@@ -592,7 +593,7 @@ def cof_pac(eta=1e-3, alpha: Any = DECAY, beta: Any = SLOWER, problem=CONTINUING
 
 
 def theorem_3(certificate):
-    (theorem,) = (each for each in certificate.theorems if each.name == "Theorem 3")
+    (theorem,) = (result for result in certificate.theorems if result.name == "Theorem 3")
     return theorem
 
 
@@ -603,7 +604,7 @@ def without(certificate, *keys):
 def test_the_agents_of_the_figure_are_covered():
     """Both ridges on the continuing counterexample, and Baird's independent features."""
     covered = [(figure.CONTINUING, ridge) for ridge in figure.CONTINUING.ridges]
-    covered += [(each, 1e-3) for each in figure.BAIRD if each.features != "original"]
+    covered += [(setting, 1e-3) for setting in figure.BAIRD if setting.features != "original"]
     assert len(covered) == 5
     for setting, ridge in covered:
         problem = setting.build()
@@ -617,7 +618,7 @@ def test_the_other_settings_of_the_figure_are_not_covered_and_why():
     problem = figure.EPISODIC.build()
     certificate = certify(problem, figure.EPISODIC.agent(problem, "cof-pac", 1e-3))
     assert theorem_3(certificate).missing == ("discount",)
-    (original,) = (each for each in figure.BAIRD if each.features == "original")
+    (original,) = (setting for setting in figure.BAIRD if setting.features == "original")
     problem = original.build()
     certificate = certify(problem, original.agent(problem, "cof-pac", 1e-3))
     assert theorem_3(certificate).missing == ("2.C", "2.C~")
@@ -637,9 +638,9 @@ def test_an_agent_is_certified_as_the_policy_and_the_numbers_that_it_is_made_of(
 
 @pytest.mark.parametrize("name", ["ridge", "step_size", "actor_step_size", "damping", "theta"])
 def test_what_an_agent_has_is_not_given_again(name):
-    given = {**SETTINGS, "theta": NINE_TO_ONE}[name]
+    value = {**SETTINGS, "theta": NINE_TO_ONE}[name]
     with pytest.raises(ValueError, match=f"{name}: given beside an agent"):
-        certify(CONTINUING, cof_pac(), **{name: given})
+        certify(CONTINUING, cof_pac(), **{name: value})
 
 
 NOTHING, WHOLE = learners.followon(0), learners.followon()
@@ -671,7 +672,7 @@ OTHERS: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_critics_are_outside_theorem_3(name):
-    """What was seen is named, no theorem covers it, and b(theta) is not said of it."""
+    """The critics are named, no theorem covers them, and b(theta) is not stated for them."""
     emphasis, critic, other, evidence = OTHERS[name]
     certificate = certify(CONTINUING, make(emphasis, critic, **other))
     assert certificate["critics"].verdict == "fails"
@@ -694,7 +695,7 @@ def test_other_critics_are_outside_theorem_3(name):
 
 def test_learners_are_known_by_the_names_of_their_functions():
     trace = learners.followon()
-    made = {
+    by_name = {
         "gem": GEM,
         "gq2": GQ2,
         "followon": trace,
@@ -707,8 +708,8 @@ def test_learners_are_known_by_the_names_of_their_functions():
         "exact": learners.exact(np.ones(3)),
         "constant": learners.constant(1.0),
     }
-    assert all(hasattr(learners, name) and made[name].name == name for name in made)
-    assert [name for name in made if made[name].ridge is not None] == ["gem", "gq2"]
+    assert all(hasattr(learners, name) and by_name[name].name == name for name in by_name)
+    assert [name for name in by_name if by_name[name].ridge is not None] == ["gem", "gq2"]
 
 
 # The done-when of the figure, as agents
@@ -783,16 +784,16 @@ def test_the_actor_is_slower_than_both_critics(powers, beta, evidence):
     assert row.verdict == ("holds" if ">" in evidence[:12] else "fails")
 
 
-@pytest.mark.parametrize("place", [0, 1])
-def test_one_critic_with_wrong_step_sizes_is_enough(place):
+@pytest.mark.parametrize("position", [0, 1])
+def test_one_critic_with_wrong_step_sizes_is_enough(position):
     pair: list[Any] = [DECAY, DECAY]
-    pair[place] = schedules.polynomial(0.1, 0.5)
+    pair[position] = schedules.polynomial(0.1, 0.5)
     row = certify(CONTINUING, step_size=tuple(pair))["alpha"]
     assert row.verdict == "fails"
-    words = ["1/t^0.6: 1/2 < 0.6 <= 1", "1/t^0.6: 1/2 < 0.6 <= 1"]
-    words[place] = "0.1/t^0.5: the squares do not sum: power <= 1/2"
-    assert row.evidence == f"emphasis: {words[0]}; values: {words[1]}"
-    pair[place] = lambda t: 0.1
+    evidence = ["1/t^0.6: 1/2 < 0.6 <= 1", "1/t^0.6: 1/2 < 0.6 <= 1"]
+    evidence[position] = "0.1/t^0.5: the squares do not sum: power <= 1/2"
+    assert row.evidence == f"emphasis: {evidence[0]}; values: {evidence[1]}"
+    pair[position] = lambda t: 0.1
     assert certify(CONTINUING, step_size=tuple(pair))["alpha"].verdict == "cannot be decided"
     row = certify(CONTINUING, ALIASED, step_size=tuple(pair), actor_step_size=SLOWER)["timescales"]
     assert (row.verdict, row.evidence) == ("cannot be decided", "not polynomial schedules")
@@ -838,15 +839,15 @@ def test_a_pair_has_two(name):
 # Dampings
 
 
-def of_damping(damping):
+def check_damping(damping):
     return certify(CONTINUING, ALIASED, damping=damping)["damping"]
 
 
 @pytest.mark.parametrize("bound", [0.5, 100.0])
 def test_the_evidence_for_the_damping_is_that_of_its_conditions(bound):
     """Against Gamma itself, on a fine grid of sizes."""
-    evidence = of_damping(Konda(bound)).evidence
-    assert of_damping(bound).evidence == evidence
+    evidence = check_damping(Konda(bound)).evidence
+    assert check_damping(bound).evidence == evidence
     size = np.concatenate([[0.0], np.geomspace(1e-3, 1e9, 400_001)])
     gamma = np.where(size < bound, 1.0, (1.0 + bound) / (1.0 + size))
     np.testing.assert_allclose(jax.vmap(Konda(bound))(size[:5, None]), gamma[:5])
@@ -884,24 +885,24 @@ DAMPINGS: list[tuple[Any, str, str]] = [
 
 @pytest.mark.parametrize(("damping", "verdict", "evidence"), DAMPINGS)
 def test_dampings_are_held_to_their_four_conditions(damping, verdict, evidence):
-    row = of_damping(damping)
+    row = check_damping(damping)
     assert row.verdict == verdict
     assert row.evidence.startswith(evidence)
 
 
 def test_dampings_are_tried_on_weights_of_each_critics_size():
-    seen = []
+    sizes = []
 
     def gamma(d):
-        seen.append(d.shape[-1])
+        sizes.append(d.shape[-1])
         return 1.0 / (1.0 + norm(d))
 
-    of_damping(gamma)
-    assert set(seen) == {3, 6}
+    check_damping(gamma)
+    assert set(sizes) == {3, 6}
     agent = make(*OTHERS["compatible"][:2], damping=gamma, **OTHERS["compatible"][2])
-    seen.clear()
+    sizes.clear()
     certify(CONTINUING, agent)
-    assert set(seen) == {4}  # as many as the policy has parameters
+    assert set(sizes) == {4}  # as many as the policy has parameters
 
 
 def test_an_undamped_agent_is_not_covered():
@@ -959,8 +960,8 @@ def test_the_start_is_what_the_oracle_says_and_the_end_where_the_mean_field_lead
         start, end = certificate.start, certificate.end
         assert start is not None
         assert end is not None
-        found = start.gradient_norm, start.bias_norm
-        np.testing.assert_allclose(found, norms(ALIASED, NINE_TO_ONE, ridge), rtol=1e-12)
+        at_start = start.gradient_norm, start.bias_norm
+        np.testing.assert_allclose(at_start, norms(ALIASED, NINE_TO_ONE, ridge), rtol=1e-12)
         assert abs(start.objective - 7.5975) < 1e-12
         far = follow(CONTINUING, ALIASED, NINE_TO_ONE, "cof-pac", 1e6, ridge)[0]
         expected = oracle.objective(CONTINUING, oracle.probabilities(ALIASED, far))
@@ -976,9 +977,10 @@ def test_the_end_may_be_given():
     certificate = certify(CONTINUING, cof_pac(), theta_end=last)
     assert certificate.end is not None
     assert certificate.end_note == "at theta_end"
-    found = certificate.end.gradient_norm, certificate.end.bias_norm
-    np.testing.assert_allclose(found, norms(ALIASED, last, 1e-3), rtol=1e-12)
-    assert found[0] > 1.1 * found[1]
+    gradient_norm, bias_norm = certificate.end.gradient_norm, certificate.end.bias_norm
+    expected = norms(ALIASED, last, 1e-3)
+    np.testing.assert_allclose((gradient_norm, bias_norm), expected, rtol=1e-12)
+    assert gradient_norm > 1.1 * bias_norm
     assert certificate.reached is False
     assert certificate.covered  # a figure, not an assumption
     near = certify(CONTINUING, ALIASED, ridge=0.1, theta_end=np.zeros(4))
@@ -996,15 +998,15 @@ def test_rounding_is_measured_by_the_first_gradient(excess, reached):
 
 
 def test_the_end_does_not_depend_on_the_unit_of_reward():
-    found = []
+    objectives = []
     for unit in (1.0, 1e-6, 1e6):
         mdp = dataclasses.replace(CONTINUING.mdp, reward=unit * np.asarray(CONTINUING.mdp.reward))
         problem = dataclasses.replace(CONTINUING, mdp=mdp)
         certificate = certify(problem, ALIASED, ridge=1e-3, theta=NINE_TO_ONE)
         assert certificate.end is not None
         assert certificate.reached
-        found.append(certificate.end.objective / unit)
-    np.testing.assert_allclose(found, found[0], rtol=1e-5)
+        objectives.append(certificate.end.objective / unit)
+    np.testing.assert_allclose(objectives, objectives[0], rtol=1e-5)
 
 
 def test_without_rewards_an_actor_rests_where_it_starts():
@@ -1025,15 +1027,15 @@ def test_the_parameters_may_be_a_tree():
     assert certificate.start is not None
     np.testing.assert_allclose(certificate.start.gradient_norm, expected, rtol=1e-12)
     assert certificate.end is None
-    given = certify(CONTINUING, policy, ridge=1e-3, theta=theta, theta_end=theta)
-    assert given.end == certificate.start
+    certificate_end = certify(CONTINUING, policy, ridge=1e-3, theta=theta, theta_end=theta).end
+    assert certificate_end == certificate.start
 
 
 def test_a_large_problem_says_that_its_mean_field_is_not_followed(monkeypatch):
     """The size of the matrices decides: s a l (s + l), here 3 2 6 (3 + 6)."""
-    monkeypatch.setattr(bias, "WORK", 324)
+    monkeypatch.setattr(bias, "MAX_WORK", 324)
     assert certify(CONTINUING, ALIASED, ridge=1e-3).end is not None
-    monkeypatch.setattr(bias, "WORK", 323)
+    monkeypatch.setattr(bias, "MAX_WORK", 323)
     certificate = certify(CONTINUING, ALIASED, ridge=1e-3)
     assert certificate.start is not None
     assert certificate.end is None
@@ -1078,19 +1080,20 @@ def test_wrong_arguments_of_an_actor_are_refused(arguments, message):
 
 def test_the_printed_ends_are_those_of_the_certificate(capsys):
     certificate = certify(CONTINUING, ALIASED, ridge=1e-3, theta=NINE_TO_ONE)
-    n = tables.number
+    n = tables.format_number
 
-    def printed(certificate):
+    def show(certificate):
         tables.show_certificate("", certificate)
         return " ".join(capsys.readouterr().out.split())
 
-    def words(bias):
+    def describe(bias):
         norms = f"|grad J| = {n(bias.gradient_norm)} and |b| = {n(bias.bias_norm)}"
         return f"{norms}, with J = {n(bias.objective)}"
 
-    out = printed(certificate)
-    assert f"at the start {words(certificate.start)} where the mean field of COF-PAC leads " in out
-    assert f"leads {words(certificate.end)}: in {{|grad J| <= |b|}} up to 0.0001 of" in out
+    out = show(certificate)
+    start = describe(certificate.start)
+    assert f"at the start {start} where the mean field of COF-PAC leads " in out
+    assert f"leads {describe(certificate.end)}: in {{|grad J| <= |b|}} up to 0.0001 of" in out
     last = certify(CONTINUING, ALIASED, ridge=1e-3, theta_end=NINE_TO_ONE)
-    assert f"at theta_end {words(last.end)}: not in {{|grad J| <= |b|}}" in printed(last)
-    assert "b(theta): it is that of gem and gq2" in printed(certify(CONTINUING, ALIASED))
+    assert f"at theta_end {describe(last.end)}: not in {{|grad J| <= |b|}}" in show(last)
+    assert "b(theta): it is that of gem and gq2" in show(certify(CONTINUING, ALIASED))

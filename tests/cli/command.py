@@ -6,14 +6,14 @@ from emphatic import cli
 
 
 def run(capsys, *arguments: str) -> tuple[int, str, str]:
-    """The exit status, standard output and standard error of a command."""
+    """Runs a command and returns its exit status, standard output and standard error."""
     status = cli.main(arguments)
     captured = capsys.readouterr()
     return status, captured.out, captured.err
 
 
-def solved(capsys, *arguments: str) -> dict:
-    """What `emphatic solve --json` prints, which must be JSON without NaN and Infinity."""
+def solve_json(capsys, *arguments: str) -> dict:
+    """Returns what `emphatic solve --json` prints, which must be JSON without NaN and Infinity."""
     status, out, err = run(capsys, "solve", *arguments, "--json")
     assert (status, err) == (0, "")
 
@@ -24,7 +24,7 @@ def solved(capsys, *arguments: str) -> dict:
 
 
 def assert_refused(capsys, arguments: str, message: str) -> None:
-    """The command fails with status 2, and with one line that says why."""
+    """Asserts that the command fails with status 2 and one line that says why."""
     status, out, err = run(capsys, *arguments.split())
     assert status == 2
     assert out == ""

@@ -14,7 +14,7 @@ from .command import assert_refused, run
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "says"),
+    ("arguments", "expected", "text"),
     [
         (("--features", "one-hot"), 0, "covered by Theorem 1, Theorem 2"),
         (("--features", "zero-hot"), 0, "covered by Theorem 1, Theorem 2"),
@@ -22,11 +22,11 @@ from .command import assert_refused, run
         (("--features", "original"), 1, "singular: rank 7 of 8"),
     ],
 )
-def test_certify_says_what_the_paper_says(capsys, arguments, status, says):
-    given = ("--ridge", "1e-6", "--step-size", "1/t^0.8")
-    found, out, _ = run(capsys, "certify", "baird", *arguments, *given)
-    assert found == status
-    assert says in out
+def test_certify_says_what_the_paper_says(capsys, arguments, expected, text):
+    options = ("--ridge", "1e-6", "--step-size", "1/t^0.8")
+    status, out, _ = run(capsys, "certify", "baird", *arguments, *options)
+    assert status == expected
+    assert text in out
 
 
 def test_certify_of_an_actor(capsys):
@@ -38,9 +38,10 @@ def test_certify_of_an_actor(capsys):
     assert "largest ridge within 0.1" in out
     assert run(capsys, *arguments)[0] == 1  # without damping
     status, out, _ = run(capsys, *arguments, "--damping", "10", "--json")
-    found = json.loads(out)
-    assert found["covered"] is True
-    assert {row["key"] for row in found["rows"]} >= {"1.ergodic", "2.C", "3", "4b.A", "damping"}
+    certificate = json.loads(out)
+    assert certificate["covered"] is True
+    keys = {row["key"] for row in certificate["rows"]}
+    assert keys >= {"1.ergodic", "2.C", "3", "4b.A", "damping"}
 
 
 def test_certify_reads_theta(capsys, tmp_path):
@@ -69,16 +70,16 @@ SCHEDULES = ["--step-size", "0.1/(1+t/1e4)^0.6", "--actor-step-size", "4e-4/(1+t
 def test_certify_accepts_the_figures_agent(capsys, figure, ridge):
     arguments = ["certify", "counterexample", "--continuing", *figure, *SCHEDULES]
     status, out, _ = run(capsys, *arguments, "--ridge", ridge, "--json")
-    found = json.loads(out)
+    certificate = json.loads(out)
     assert status == 0
-    assert "COF-PAC visits every neighbourhood" in found["advice"]
-    assert found["covered"] is found["reached"] is True
+    assert "COF-PAC visits every neighbourhood" in certificate["advice"]
+    assert certificate["covered"] is certificate["reached"] is True
     problem, policy = problems.counterexample(continuing=True), over_states(ACTOR_FEATURES, 2)
     theta = np.log([9.0, 9.0, 1.0, 1.0])
     bias = np.linalg.norm(oracle.bias(problem, policy, theta, float(ridge)))
-    np.testing.assert_allclose(found["start"]["bias_norm"], bias)
-    np.testing.assert_allclose(found["end"]["objective"], 9.25, atol=1e-4)
-    assert found["end_note"] == "where the mean field of COF-PAC leads"
+    np.testing.assert_allclose(certificate["start"]["bias_norm"], bias)
+    np.testing.assert_allclose(certificate["end"]["objective"], 9.25, atol=1e-4)
+    assert certificate["end_note"] == "where the mean field of COF-PAC leads"
 
 
 def test_certify_accepts_the_figures_agent_on_baird(capsys):
@@ -91,18 +92,18 @@ def test_certify_accepts_the_figures_agent_on_baird(capsys):
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "text"),
     [
         (["--ridge", "0"], "with eta = 0 and a changing policy convergence is an open problem"),
         (["--actor-step-size", "4e-4/(1+t/1e4)^0.6"], "powers 0.6 <= 0.6: no d will do"),
         (["--step-size", "0.1", "--actor-step-size", "4e-4"], "no theorem here covers a constant"),
     ],
 )
-def test_certify_rejects_what_theorem_3_does_not_cover_and_says_why(capsys, figure, change, says):
+def test_certify_rejects_what_theorem_3_does_not_cover_and_says_why(capsys, figure, change, text):
     arguments = ["certify", "counterexample", "--continuing", *figure, *SCHEDULES]
     status, out, _ = run(capsys, *arguments, "--ridge", "1e-3", *change)
     assert status == 1
-    assert says in " ".join(out.split())
+    assert text in " ".join(out.split())
     assert "does not Theorem 3" in out
     assert "no theorem covers this set-up" in out
 
@@ -118,10 +119,10 @@ def test_certify_rejects_a_behaviour_with_a_zero(capsys, figure, tmp_path):
     ):
         status, out, err = run(capsys, "certify", name, *actor, *SCHEDULES, "--ridge", "1e-3")
         assert (status, err) == (1, "")
-        words = " ".join(out.split())
-        assert "smallest mu(a|s) = 0 (state " in words
-        assert "let the behaviour take every action with positive probability" in words
-        assert "no theorem covers this set-up" in words
+        text = " ".join(out.split())
+        assert "smallest mu(a|s) = 0 (state " in text
+        assert "let the behaviour take every action with positive probability" in text
+        assert "no theorem covers this set-up" in text
 
 
 def test_certify_of_a_network(capsys, figure, tmp_path):
@@ -134,14 +135,14 @@ def test_certify_of_a_network(capsys, figure, tmp_path):
     policy = NetworkSoftmax(ACTOR_FEATURES, 2)
     np.save(tmp_path / "last.npy", np.ones(policy.num_parameters))
     status, out, _ = run(capsys, *arguments, *figure[2:4], "--ridge", "1e-3")
-    found = json.loads(out)
+    certificate = json.loads(out)
     assert status == 1
-    rows = {row["key"]: row for row in found["rows"]}
+    rows = {row["key"]: row for row in certificate["rows"]}
     assert rows["3"]["verdict"] == "cannot be decided"
     assert "no constant serves every theta" in rows["3"]["evidence"]
-    assert found["end_note"] == "at theta_end"
+    assert certificate["end_note"] == "at theta_end"
     bias = oracle.bias(problem, policy, np.ones(policy.num_parameters), 1e-3)
-    np.testing.assert_allclose(found["end"]["bias_norm"], np.linalg.norm(bias))
+    np.testing.assert_allclose(certificate["end"]["bias_norm"], np.linalg.norm(bias))
 
 
 def test_every_option_of_certify_reaches_the_certificate(capsys):

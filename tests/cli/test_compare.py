@@ -13,12 +13,13 @@ from .command import run
 
 
 def test_compare_puts_the_best_first_and_says_how_sure_that_is(capsys):
-    words = ["--learners", "gtd2(0.001)", "td(0.1)", "td(1e9)", "--steps", "4000", "--runs", "6"]
-    status, out, err = run(capsys, "compare", "boyan", *words, "--json")
+    options = ["--learners", "gtd2(0.001)", "td(0.1)", "td(1e9)", "--steps", "4000", "--runs", "6"]
+    status, out, err = run(capsys, "compare", "boyan", *options, "--json")
     assert status == 0
     assert "Traceback" not in err
-    found = json.loads(out)
-    assert [row["learner"] for row in found["rows"]] == ["td(0.1)", "gtd2(0.001)", "td(1e9)"]
+    comparison = json.loads(out)
+    rows, pair = comparison["rows"], comparison["pairs"][0]
+    assert [row["learner"] for row in rows] == ["td(0.1)", "gtd2(0.001)", "td(1e9)"]
     direct = engine_run(
         problems.boyan(),
         {"td": learners.td(0.1)},
@@ -27,14 +28,14 @@ def test_compare_puts_the_best_first_and_says_how_sure_that_is(capsys):
         record_every=40,
         measures=["rmsve"],
     )["rmsve"].squeeze()
-    np.testing.assert_allclose(found["rows"][0]["final"], direct[:, -1].mean(), rtol=1e-5)
-    np.testing.assert_allclose(found["rows"][0]["area"], direct.mean(), rtol=1e-5)
-    assert found["rows"][0]["low"] < found["rows"][0]["final"] < found["rows"][0]["high"]
-    assert [row["diverged_runs"] for row in found["rows"]] == [0, 0, 6]
-    assert found["rows"][2]["final"] == "inf"
-    assert (found["pairs"][0]["wins"], found["pairs"][0]["runs"]) == (6, 6)
-    assert found["pairs"][0]["difference"] < 0
-    status, out, _ = run(capsys, "compare", "boyan", *words)
+    np.testing.assert_allclose(rows[0]["final"], direct[:, -1].mean(), rtol=1e-5)
+    np.testing.assert_allclose(rows[0]["area"], direct.mean(), rtol=1e-5)
+    assert rows[0]["low"] < rows[0]["final"] < rows[0]["high"]
+    assert [row["diverged_runs"] for row in rows] == [0, 0, 6]
+    assert rows[2]["final"] == "inf"
+    assert (pair["wins"], pair["runs"]) == (6, 6)
+    assert pair["difference"] < 0
+    status, out, _ = run(capsys, "compare", "boyan", *options)
     lines = " ".join(out.split())
     assert "td(0.1) against gtd2(0.001)" in lines
     assert "smaller in 6 of 6 runs, p = 0.016" in lines

@@ -68,7 +68,7 @@ def test_the_package_runs_as_a_module():
     assert process.stdout == f"emphatic {emphatic.__version__}\n"
 
 
-def installed(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
+def run_installed(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
     command = Path(sys.executable).parent / "emphatic"
     env = {"PATH": "/usr/bin:/bin", "HOME": gettempdir(), **environment}
     return subprocess.run([command, *arguments], capture_output=True, text=True, env=env)
@@ -76,14 +76,14 @@ def installed(*arguments: str, **environment: str) -> subprocess.CompletedProces
 
 def test_the_installed_command_is_exact_without_x64(capsys):
     """Neither the tables nor the gradient depend on how JAX is set."""
-    process = installed("solve", "baird", "--solid", "0.3", "--json", JAX_ENABLE_X64="0")
+    process = run_installed("solve", "baird", "--solid", "0.3", "--json", JAX_ENABLE_X64="0")
     assert process.returncode == 0, process.stderr
-    found = json.loads(process.stdout)
-    np.testing.assert_allclose(found["emphasis"], [81.85] * 6 + [208.9], rtol=1e-13)
-    np.testing.assert_allclose(found["values"], 70.0, rtol=1e-13)
+    solution = json.loads(process.stdout)
+    np.testing.assert_allclose(solution["emphasis"], [81.85] * 6 + [208.9], rtol=1e-13)
+    np.testing.assert_allclose(solution["values"], 70.0, rtol=1e-13)
     arguments = ("certify", "baird", "--features", "zero-hot", "--policy", "softmax")
     arguments += ("--ridge", "1e-5", "--tolerance", "0.1", "--json")
-    process = installed(*arguments, JAX_ENABLE_X64="0")
+    process = run_installed(*arguments, JAX_ENABLE_X64="0")
     assert process.returncode == 1, process.stderr
     _, out, _ = run(capsys, *arguments)
     here, there = json.loads(out)["ridge_cost"], json.loads(process.stdout)["ridge_cost"]
@@ -136,7 +136,7 @@ def test_what_the_documentation_shows_is_what_the_commands_print():
     blocks = [part for part in parts if part.startswith("\n$ emphatic")]
     assert len(blocks) == 3
     folder, environment = Path(sys.executable).parent, {**os.environ, "PYTHONUTF8": "1"}
-    started = [
+    processes = [
         subprocess.Popen(
             f"{folder}/{block.split('$ ')[1].splitlines()[0]}",
             shell=True,
@@ -146,7 +146,7 @@ def test_what_the_documentation_shows_is_what_the_commands_print():
         )
         for block in blocks
     ]
-    for block, process in zip(blocks, started, strict=True):
+    for block, process in zip(blocks, processes, strict=True):
         printed = [line.rstrip() for line in process.communicate()[0].splitlines() if line.strip()]
         _, *expected = block.strip().splitlines()
         assert printed == [line.rstrip() for line in expected if line.strip()]

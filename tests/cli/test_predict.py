@@ -9,28 +9,27 @@ from emphatic import learners, predict, problems
 
 from .command import assert_refused, run
 
-PREDICTED = ["steps", "emphasis_rmse", "limit", "mean_threshold", "mean_square_threshold"]
+KEYS = ["steps", "emphasis_rmse", "limit", "mean_threshold", "mean_square_threshold"]
 
 
 def test_predict_prints_the_exact_curve(capsys, tmp_path):
     arguments = ("predict", "two_state", "--learner", "gem", "--step-size", "0.02", "--json")
     path = tmp_path / "curve.png"
-    more = ("--steps", "1e3", "--best", "--plot", str(path), "--runs", "3")
-    status, out, _ = run(capsys, *arguments, *more)
+    options = ("--steps", "1e3", "--best", "--plot", str(path), "--runs", "3")
+    status, out, _ = run(capsys, *arguments, *options)
     assert status == 0
-    found = json.loads(out)
-    assert list(found) == [*PREDICTED, "lyapunov", "best_step_size"]
+    prediction = json.loads(out)
+    assert list(prediction) == [*KEYS, "lyapunov", "best_step_size"]
     problem = problems.two_state()
-    curve = predict.learning_curve(problem, learners.gem(0.02), found["steps"])
-    np.testing.assert_allclose(found["emphasis_rmse"], curve.rmse, rtol=1e-9)
-    assert (found["steps"][0], found["steps"][-1]) == (0, 1000)
-    stable = predict.thresholds(problem, learners.gem)
-    assert (found["mean_threshold"], found["mean_square_threshold"]) == (
-        stable.mean,
-        stable.mean_square,
-    )
-    assert found["lyapunov"]["low"] < found["lyapunov"]["estimate"] < found["lyapunov"]["high"]
-    best = predict.learning_curve(problem, learners.gem(found["best_step_size"]), [1000])
+    curve = predict.learning_curve(problem, learners.gem(0.02), prediction["steps"])
+    np.testing.assert_allclose(prediction["emphasis_rmse"], curve.rmse, rtol=1e-9)
+    assert (prediction["steps"][0], prediction["steps"][-1]) == (0, 1000)
+    thresholds = predict.thresholds(problem, learners.gem)
+    assert prediction["mean_threshold"] == thresholds.mean
+    assert prediction["mean_square_threshold"] == thresholds.mean_square
+    lyapunov = prediction["lyapunov"]
+    assert lyapunov["low"] < lyapunov["estimate"] < lyapunov["high"]
+    best = predict.learning_curve(problem, learners.gem(prediction["best_step_size"]), [1000])
     assert best.rmse[0] < curve.rmse[-1]
     assert path.read_bytes().startswith(b"\x89PNG")
 
@@ -39,11 +38,11 @@ def test_predict_speaks_of_values_and_of_given_weights(capsys, tmp_path):
     np.savetxt(tmp_path / "weights.txt", [3.0])
     arguments = ("predict", "two_state", "--learner", "td", "--target", "behavior", "--steps", "10")
     status, out, _ = run(capsys, *arguments, "--initial", str(tmp_path / "weights.txt"), "--json")
-    found = json.loads(out)
+    prediction = json.loads(out)
     assert status == 0
     error = np.sqrt(np.mean((3.0 * problems.two_state().x) ** 2))  # all values are 0
-    np.testing.assert_allclose(found["value_rmse"][0], error)
-    assert found["best_step_size"] is None
+    np.testing.assert_allclose(prediction["value_rmse"][0], error)
+    assert prediction["best_step_size"] is None
     status, out, _ = run(capsys, *arguments)
     assert "value error" in out
     assert "stable in mean square up to step size" in out

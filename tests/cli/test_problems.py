@@ -5,7 +5,7 @@ import pytest
 
 from emphatic import problems
 
-from .command import assert_refused, run, solved
+from .command import assert_refused, run, solve_json
 
 
 def test_problems_are_listed_with_their_options(capsys):
@@ -25,8 +25,11 @@ def test_a_problem_can_be_exported_and_solved_from_its_file(capsys, tmp_path):
     status, out, _ = run(capsys, "export", "random_walk", "--right", "0.7", "--out", path)
     assert status == 0
     assert path in out
-    direct, read = solved(capsys, "random_walk", "--right", "0.7"), solved(capsys, path)
-    assert direct["emphasis"] == read["emphasis"]
+    direct, from_file = (
+        solve_json(capsys, "random_walk", "--right", "0.7"),
+        solve_json(capsys, path),
+    )
+    assert direct["emphasis"] == from_file["emphasis"]
     status, out, _ = run(capsys, "certify", path)
     assert status == 1
 
@@ -34,8 +37,8 @@ def test_a_problem_can_be_exported_and_solved_from_its_file(capsys, tmp_path):
 def test_export_writes_the_target_that_was_asked_for(capsys, tmp_path):
     path = str(tmp_path / "p.npz")
     assert run(capsys, "export", "baird", "--target", "behavior", "--out", path)[0] == 0
-    read = problems.load(path)
-    np.testing.assert_array_equal(read.target, read.behavior)
+    problem = problems.load(path)
+    np.testing.assert_array_equal(problem.target, problem.behavior)
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ from .command import assert_refused, run
 def test_reproduce_writes_data_figure_and_summary(reproduced, figure):
     folder, status, out, err = reproduced[figure]
     assert status == 0
-    written = ["data", "figure.png", "figure.svg", "summary.json"]
-    assert sorted(path.name for path in folder.iterdir()) == written
+    files = ["data", "figure.png", "figure.svg", "summary.json"]
+    assert sorted(path.name for path in folder.iterdir()) == files
     assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
     assert b"<svg" in (folder / "figure.svg").read_bytes()
     names = {
@@ -35,8 +35,8 @@ def test_reproduce_writes_data_figure_and_summary(reproduced, figure):
         dataset = store.load(path)
         assert dataset["time"].values.tolist() == [1000, 2000]
         assert dataset.sizes["run"] == 2
-        facts = {"num_steps": 2000, "seed": 0, "interrupted": 0}
-        assert facts.items() <= dataset.attrs.items()
+        attributes = {"num_steps": 2000, "seed": 0, "interrupted": 0}
+        assert attributes.items() <= dataset.attrs.items()
         assert set(dataset["engine"].values.ravel().tolist()) == {"fused"}
     assert f"written to {folder}" in " ".join(out.split())
     assert err.count("\n") == 1  # the bar, as it was at the end, and no warning
@@ -47,22 +47,22 @@ def test_reproduce_writes_data_figure_and_summary(reproduced, figure):
 @pytest.mark.parametrize("figure", ["emphasis", "evaluation"])
 def test_reproduce_prints_the_chosen_step_sizes_and_every_claim(reproduced, figure):
     folder, _, out, _ = reproduced[figure]
-    summary, words = json.loads((folder / "summary.json").read_text()), " ".join(out.split())
-    listed = [row for row in summary["rows"] if row["best"] and not row["ridge"]]
+    summary, text = json.loads((folder / "summary.json").read_text()), " ".join(out.split())
+    best_rows = [row for row in summary["rows"] if row["best"] and not row["ridge"]]
     table = [line for line in out.splitlines() if line.rstrip().endswith(" of 2")]
-    assert len(table) == len(listed)
-    for row in listed:
+    assert len(table) == len(best_rows)
+    for row in best_rows:
         size = "-" if row["exponent"] is None else f"0.1 x 2^{row['exponent']}"
         start = f"{row['algorithm']} {row['features']} {row['solid']:g} {size} "
         errors = f"{row['final_mean']:.4g} +- {row['final_std']:.2g}"
         errors += f" {row['auc_mean']:.4g} +- {row['auc_std']:.2g}"
-        assert f"{start}{errors} {row['diverged_runs']} of 2" in words
+        assert f"{start}{errors} {row['diverged_runs']} of 2" in text
     for claim in summary["claims"]:
         verdict = "holds" if claim["holds"] else "not shown"
-        assert f"{verdict} {claim['claim']} ({claim['evidence']['held']} of " in words
+        assert f"{verdict} {claim['claim']} ({claim['evidence']['held']} of " in text
     for name in {row["algorithm"] for row in summary["rows"]}:
         assert summary["engines"][name] == ["fused"]
-        assert f"{name} by fused" in words
+        assert f"{name} by fused" in text
 
 
 def test_reproduce_gives_the_same_rows_on_either_engine(reproduced, capsys, monkeypatch, tmp_path):
@@ -70,8 +70,8 @@ def test_reproduce_gives_the_same_rows_on_either_engine(reproduced, capsys, monk
     features = ("aliased",)
     monkeypatch.setattr(policy_evaluation, "FEATURES", features)
     shorter = [
-        dataclasses.replace(each, cases={**each.cases, "features": features})
-        for each in policy_evaluation.EXPERIMENTS
+        dataclasses.replace(experiment, cases={**experiment.cases, "features": features})
+        for experiment in policy_evaluation.EXPERIMENTS
     ]
     figure = dataclasses.replace(FIGURES["evaluation"], parts=parts_from("evaluation", shorter))
     monkeypatch.setitem(FIGURES, "evaluation", figure)
@@ -84,15 +84,15 @@ def test_reproduce_gives_the_same_rows_on_either_engine(reproduced, capsys, monk
         for folder in (tmp_path / "evaluation", reproduced["evaluation"][0])
     )
     fused = [row for row in fused if row["features"] in features]
-    for here, there in zip(scanned, fused, strict=True):
-        for key in here.keys() - {"final_mean", "final_std", "auc_mean", "auc_std"}:
-            assert here[key] == there[key]
+    for row, fused_row in zip(scanned, fused, strict=True):
+        for key in row.keys() - {"final_mean", "final_std", "auc_mean", "auc_std"}:
+            assert row[key] == fused_row[key]
         for key in ("final", "auc"):
             for part in (f"{key}_mean", f"{key}_std"):
-                if "inf" in (here[part], there[part]):
-                    assert here[part] == there[part]
+                if "inf" in (row[part], fused_row[part]):
+                    assert row[part] == fused_row[part]
                 else:
-                    assert abs(here[part] - there[part]) <= 1e-3 * there[f"{key}_mean"]
+                    assert abs(row[part] - fused_row[part]) <= 1e-3 * fused_row[f"{key}_mean"]
 
 
 @pytest.mark.parametrize(
@@ -130,8 +130,8 @@ def test_a_wrong_option_of_reproduce_is_one_line_before_anything_runs(
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert err.startswith("emphatic: ")
     assert message in err
-    left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*"))
-    assert left == ["file", "folder", "folder/evaluation"]
+    paths = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*"))
+    assert paths == ["file", "folder", "folder/evaluation"]
     assert (tmp_path / "file").read_text() == "kept"
 
 
@@ -173,33 +173,33 @@ def test_ctrl_c_ends_with_one_line_and_keeps_what_is_finished(tmp_path):
         env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
     )
     os.close(end)
-    seen = ""
+    output = ""
     try:
-        while not re.search(r"\b[1-9]%", seen):
-            seen += os.read(terminal, 4096).decode()
+        while not re.search(r"\b[1-9]%", output):
+            output += os.read(terminal, 4096).decode()
         process.send_signal(signal.SIGINT)
         while text := _read(terminal):
-            seen += text
+            output += text
         assert process.wait(timeout=60) == 130
     finally:
         process.kill()
         process.wait()
         os.close(terminal)
-    assert "updates/s" in seen
-    assert "Traceback" not in seen
-    assert "Warning" not in seen
-    assert seen.count("emphatic: ") == 1
-    assert seen.endswith("emphatic: interrupted\r\n")
+    assert "updates/s" in output
+    assert "Traceback" not in output
+    assert "Warning" not in output
+    assert output.count("emphatic: ") == 1
+    assert output.endswith("emphatic: interrupted\r\n")
     folder = tmp_path / "evaluation"
     assert [path.name for path in folder.iterdir()] == ["data"]
     assert [path.name for path in (folder / "data").iterdir()] == ["gem-etd"]
-    found = store.status(folder / "data" / "gem-etd")
-    assert (found.cells, found.running) == (20 * 5 * 2 * 4, [])
-    assert found.done < found.cells
+    status = store.status(folder / "data" / "gem-etd")
+    assert (status.cells, status.running) == (20 * 5 * 2 * 4, [])
+    assert status.done < status.cells
 
 
 def _read(terminal: int) -> str:
-    """What a process still writes; nothing once it has closed its end."""
+    """Reads what a process still writes; nothing once it has closed its end."""
     try:
         return os.read(terminal, 4096).decode()
     except OSError:

@@ -18,21 +18,22 @@ def test_bash_completes_commands_problems_and_options(capsys):
         pytest.fail("bash is required")
     _, script, _ = run(capsys, "completion", "bash")
 
-    def completed(*words: str) -> list[str]:
-        line = " ".join(f"'{word}'" for word in ("emphatic", *words))
-        asked = f"COMP_WORDS=({line}); COMP_CWORD={len(words)}; _emphatic; echo ${{COMPREPLY[@]}}"
-        found = subprocess.run(
-            [bash, "-c", script + asked], capture_output=True, text=True, env={**os.environ}
+    def complete(*arguments: str) -> list[str]:
+        line = " ".join(f"'{argument}'" for argument in ("emphatic", *arguments))
+        request = f"COMP_WORDS=({line}); COMP_CWORD={len(arguments)}; _emphatic; "
+        request += "echo ${COMPREPLY[@]}"
+        process = subprocess.run(
+            [bash, "-c", script + request], capture_output=True, text=True, env={**os.environ}
         )
-        assert found.returncode == 0, found.stderr
-        return found.stdout.split()
+        assert process.returncode == 0, process.stderr
+        return process.stdout.split()
 
-    assert completed("sw") == ["sweep"]
-    assert set(completed("re")) == {"reproduce", "report"}
-    assert completed("solve", "bai") == ["baird"]
-    assert completed("reproduce", "em") == ["emphasis"]
-    assert completed("sweep", "x.toml", "--dry") == ["--dry-run"]
-    assert "--features" in completed("compare", "baird", "--fea")
+    assert complete("sw") == ["sweep"]
+    assert set(complete("re")) == {"reproduce", "report"}
+    assert complete("solve", "bai") == ["baird"]
+    assert complete("reproduce", "em") == ["emphasis"]
+    assert complete("sweep", "x.toml", "--dry") == ["--dry-run"]
+    assert "--features" in complete("compare", "baird", "--fea")
     assert run(capsys, "completion", "zsh")[1].endswith(script)
     fish = run(capsys, "completion", "fish")[1]
     for name in COMMANDS:

@@ -7,7 +7,7 @@ import pytest
 
 from emphatic import MDP, oracle, Problem, problems
 
-from .command import assert_refused, run, solved
+from .command import assert_refused, run, solve_json
 
 
 @pytest.mark.parametrize("features", ["original", "one-hot", "zero-hot", "aliased"])
@@ -36,32 +36,33 @@ def test_baird_table_is_printed_to_all_digits(
 
 
 def test_json_is_keyed_by_the_functions_of_the_oracle(capsys):
-    found = solved(capsys, "baird", "--features", "aliased", "--solid", "0.3")
+    solution = solve_json(capsys, "baird", "--features", "aliased", "--solid", "0.3")
     problem = problems.baird("aliased", 0.3)
     for name in ("stationary", "values", "action_values", "emphasis", "density_ratio"):
-        np.testing.assert_allclose(found[name], getattr(oracle, name)(problem), rtol=1e-12)
-    np.testing.assert_allclose(found["objective"], 70.0)
-    assert found["followon_variance"] == ["inf"] * 7
-    np.testing.assert_allclose(found["contraction"]["modulus"], oracle.contraction(problem).modulus)
-    assert found["truncation_length"] == oracle.truncation_length(problem)
-    assert found["labels"] == [1, 2, 3, 4, 5, 6, 7]
-    gem = found["gem_system"]
+        np.testing.assert_allclose(solution[name], getattr(oracle, name)(problem), rtol=1e-12)
+    np.testing.assert_allclose(solution["objective"], 70.0)
+    assert solution["followon_variance"] == ["inf"] * 7
+    modulus = oracle.contraction(problem).modulus
+    np.testing.assert_allclose(solution["contraction"]["modulus"], modulus)
+    assert solution["truncation_length"] == oracle.truncation_length(problem)
+    assert solution["labels"] == [1, 2, 3, 4, 5, 6, 7]
+    gem = solution["gem_system"]
     np.testing.assert_allclose(gem["solution"], oracle.gem_system(problem).solution(), rtol=1e-9)
-    exact = {name for name in found if hasattr(oracle, name)}
-    assert set(found) - exact == {"problem", "labels", "notes"}
+    exact = {name for name in solution if hasattr(oracle, name)}
+    assert set(solution) - exact == {"problem", "labels", "notes"}
     assert {name for name in dir(oracle) if name.endswith("_system")} <= exact
 
 
 def test_errors_of_limits_are_distances_under_the_behaviour(capsys):
-    found = solved(capsys, "baird", "--features", "aliased", "--ridge", "1e-4")
+    solution = solve_json(capsys, "baird", "--features", "aliased", "--ridge", "1e-4")
     problem = problems.baird("aliased")
     w = np.split(oracle.gem_system(problem, ridge=1e-4).solution(), 2)[1]
     error = np.sqrt(((problem.x @ w - oracle.emphasis(problem)) ** 2).mean())
-    np.testing.assert_allclose(found["gem_system"]["error"], error)
+    np.testing.assert_allclose(solution["gem_system"]["error"], error)
     u = np.split(oracle.gq2_system(problem, ridge=1e-4).solution(), 2)[1]
     q = oracle.action_values(problem)
     square = ((problem.xa @ u - q) ** 2 * problem.behavior).sum(1).mean()
-    np.testing.assert_allclose(found["gq2_system"]["error"], np.sqrt(square))
+    np.testing.assert_allclose(solution["gq2_system"]["error"], np.sqrt(square))
 
 
 def test_learners_that_diverge_are_named(capsys):
@@ -79,21 +80,21 @@ def test_learners_that_diverge_are_named(capsys):
 
 def test_states_too_rare_to_believe_are_not_printed(capsys, tmp_path):
     """A walk that drifts hard to the left hardly ever reaches the right end."""
-    states = 12
-    p = np.zeros((states, 2, states))
-    p[np.arange(states), 0, np.maximum(np.arange(states) - 1, 0)] = 1.0
-    p[np.arange(states), 1, np.minimum(np.arange(states) + 1, states - 1)] = 1.0
-    behavior = np.tile([0.99, 0.01], (states, 1))
-    problem = Problem(MDP(p, 1.0, 0.9), behavior, 1.0, np.eye(states), target=behavior)
+    num_states = 12
+    p = np.zeros((num_states, 2, num_states))
+    p[np.arange(num_states), 0, np.maximum(np.arange(num_states) - 1, 0)] = 1.0
+    p[np.arange(num_states), 1, np.minimum(np.arange(num_states) + 1, num_states - 1)] = 1.0
+    behavior = np.tile([0.99, 0.01], (num_states, 1))
+    problem = Problem(MDP(p, 1.0, 0.9), behavior, 1.0, np.eye(num_states), target=behavior)
     assert oracle.stationary(problem).min() < 1e-12
     problems.save(problem, tmp_path / "rare.npz")
     _, out, _ = run(capsys, "solve", str(tmp_path / "rare.npz"))
     assert "(finite variance)" in out  # what is not shown is not infinite
-    found = solved(capsys, str(tmp_path / "rare.npz"))
-    rare = np.array(found["stationary"]) < 1e-12
+    solution = solve_json(capsys, str(tmp_path / "rare.npz"))
+    rare = np.array(solution["stationary"]) < 1e-12
     for name in ("emphasis", "density_ratio", "followon_variance"):
-        assert [value is None for value in found[name]] == rare.tolist()
-    assert "noise" in found["notes"][0]
+        assert [value is None for value in solution[name]] == rare.tolist()
+    assert "noise" in solution["notes"][0]
     status, out, _ = run(capsys, "solve", str(tmp_path / "rare.npz"))
     assert status == 0
     assert "are noise there and not shown" in " ".join(out.split())
@@ -108,8 +109,8 @@ def test_many_states_are_summarised(capsys):
 
 @pytest.mark.parametrize("name", [*problems.NAMED])
 def test_every_named_problem_can_be_solved(capsys, name):
-    found = solved(capsys, name)
-    assert abs(sum(found["stationary"]) - 1.0) < 1e-12
+    solution = solve_json(capsys, name)
+    assert abs(sum(solution["stationary"]) - 1.0) < 1e-12
 
 
 def test_a_narrow_terminal_still_shows_every_digit(capsys, monkeypatch):
@@ -128,14 +129,14 @@ def test_a_target_can_be_read_from_a_file(capsys, tmp_path, suffix):
         np.save(path, target)
     else:
         np.savetxt(path, target, delimiter="," if suffix == ".csv" else " ")
-    found = solved(capsys, "baird", "--target", str(path))
-    np.testing.assert_allclose(found["emphasis"][6], 208.9)
+    solution = solve_json(capsys, "baird", "--target", str(path))
+    np.testing.assert_allclose(solution["emphasis"][6], 208.9)
 
 
 def test_the_target_can_be_uniform_or_the_behaviour(capsys):
-    on_policy = solved(capsys, "baird", "--target", "behavior")
+    on_policy = solve_json(capsys, "baird", "--target", "behavior")
     np.testing.assert_allclose(on_policy["emphasis"], 100.0)
-    uniform = solved(capsys, "baird", "--target", "uniform")
+    uniform = solve_json(capsys, "baird", "--target", "uniform")
     np.testing.assert_allclose(uniform["objective"], 50.0)
 
 
@@ -160,8 +161,8 @@ def test_bars_are_drawn_around_the_emphasis(tmp_path, monkeypatch):
     problem = problems.baird("one-hot", 0.1)
     exact, _ = solve(problem)
     plots.draw_solution(tmp_path / "a.png", "", problem, exact)
-    ((middle, spread),) = drawn
-    np.testing.assert_array_equal(middle, exact["emphasis"])
+    ((means, spread),) = drawn
+    np.testing.assert_array_equal(means, exact["emphasis"])
     upward = np.atleast_2d(spread)[-1]
     np.testing.assert_array_equal(upward, np.sqrt(exact["followon_variance"]))
 

@@ -50,17 +50,17 @@ def test_a_sweep_is_planned_before_it_runs(capsys, tmp_path):
     path = tmp_path / "critics.toml"
     path.write_text(TEXT)
     status, out, err = run(capsys, "sweep", str(path), "--dry-run", "--out", str(tmp_path / "out"))
-    words = " ".join(out.split())
+    text = " ".join(out.split())
     assert (status, err) == (0, "")
-    assert "critics: 2 problem x 2 learner x 3 step_size x 2 ridge x 6 run" in words
+    assert "critics: 2 problem x 2 learner x 3 step_size x 2 ridge x 6 run" in text
     cells = 2 * (3 + 6) * 6
-    assert f"{cells} cells of 2,000 steps in 4 units: {cells * 2000:.3g} updates" in words
-    assert re.search(r"expected: \d+ s on this machine, [\d.]+ kB", words)
+    assert f"{cells} cells of 2,000 steps in 4 units: {cells * 2000:.3g} updates" in text
+    assert re.search(r"expected: \d+ s on this machine, [\d.]+ kB", text)
     assert not (tmp_path / "out").exists()
 
 
 def test_what_is_swept_is_what_the_engine_gives(swept):
-    found = store.load(swept[1])
+    dataset = store.load(swept[1])
     direct = engine_run(
         problems.boyan(),
         {"td": learners.td},
@@ -70,10 +70,10 @@ def test_what_is_swept_is_what_the_engine_gives(swept):
         record_every=500,
         measures=["rmsve"],
     ).squeeze("learner")
-    here = found["rmsve"].sel(problem="boyan", learner="td")
+    errors = dataset["rmsve"].sel(problem="boyan", learner="td")
     for ridge in (0.0, 0.1):  # an axis that TD does not take
-        np.testing.assert_array_equal(here.sel(ridge=ridge), direct["rmsve"].astype(np.float32))
-    assert found["diverged"].sel(step_size=1e9).isel(time=-1).all()
+        np.testing.assert_array_equal(errors.sel(ridge=ridge), direct["rmsve"].astype(np.float32))
+    assert dataset["diverged"].sel(step_size=1e9).isel(time=-1).all()
 
 
 def test_a_sweep_goes_on_with_what_is_missing(swept, capsys, tmp_path):
@@ -82,7 +82,7 @@ def test_a_sweep_goes_on_with_what_is_missing(swept, capsys, tmp_path):
     shutil.copytree(swept[1], folder)
     units = sorted((folder / "units").iterdir())
     units[0].unlink()
-    written = {each.name: each.stat().st_mtime_ns for each in units[1:]}
+    times = {unit.name: unit.stat().st_mtime_ns for unit in units[1:]}
     path.write_text(TEXT)
     status, out, _ = run(capsys, "status", str(folder))
     assert status == 1
@@ -91,16 +91,16 @@ def test_a_sweep_goes_on_with_what_is_missing(swept, capsys, tmp_path):
     assert run(capsys, "status", str(folder))[0] == 0
     again = store.load(folder)
     np.testing.assert_array_equal(again["rmsve"], store.load(swept[1])["rmsve"])
-    more = TEXT.replace("runs = 4", "runs = 5").replace("[grid]", 'tdc = "tdc(0.01)"\n[grid]')
-    path.write_text(more)
+    text = TEXT.replace("runs = 4", "runs = 5").replace("[grid]", 'tdc = "tdc(0.01)"\n[grid]')
+    path.write_text(text)
     assert run(capsys, "sweep", str(path), "--out", str(folder))[0] == 0
-    found = store.load(folder)
-    assert found.attrs["interrupted"] == 0
-    same = found["rmsve"].sel(learner=["td", "gem-etd"], run=range(6))
-    np.testing.assert_array_equal(same, again["rmsve"])
+    extended = store.load(folder)
+    assert extended.attrs["interrupted"] == 0
+    shared = extended["rmsve"].sel(learner=["td", "gem-etd"], run=range(6))
+    np.testing.assert_array_equal(shared, again["rmsve"])
     assert len(list((folder / "units").iterdir())) == 4 + 4 + 2
-    for each in (folder / "units").iterdir():
-        assert written.get(each.name, each.stat().st_mtime_ns) == each.stat().st_mtime_ns
+    for unit in (folder / "units").iterdir():
+        assert times.get(unit.name, unit.stat().st_mtime_ns) == unit.stat().st_mtime_ns
     description = store.status(folder)
     assert (description.left, description.cells) == (0, 2 * (3 + 6 + 1) * 7)
 
@@ -120,7 +120,7 @@ def test_the_status_of_a_folder_is_that_of_all_experiments_below_it(swept, capsy
     assert (status, out.count("108 of 108 cells done")) == (0, 2)
     next((tmp_path / "figure" / "data" / "two" / "units").iterdir()).unlink()
     status, out, _ = run(capsys, "status", str(tmp_path), "--json")
-    left = {path: each["left"] for path, each in json.loads(out).items()}
+    left = {path: fields["left"] for path, fields in json.loads(out).items()}
     assert status == 1
     assert sorted(left.values())[0] == 0 < sorted(left.values())[1]
 
@@ -128,12 +128,12 @@ def test_the_status_of_a_folder_is_that_of_all_experiments_below_it(swept, capsy
 def test_quick_options_and_numbers_in_place_of_the_files(capsys, tmp_path, swept):
     arguments = ["sweep", str(swept[0]), "--quick", "--out", str(tmp_path / "quick")]
     assert run(capsys, *arguments)[0] == 0
-    found = store.load(tmp_path / "quick")
-    assert (found.sizes["run"], int(found["time"][-1])) == (2, 1000)
-    other = ["--runs", "1", "--steps", "700", "--seed", "3", "--out", str(tmp_path / "other")]
-    assert run(capsys, "sweep", str(swept[0]), *other)[0] == 0
-    found = store.load(tmp_path / "other")
-    assert (found.sizes["run"], int(found["time"][-1]), found.attrs["seed"]) == (1, 700, 3)
+    dataset = store.load(tmp_path / "quick")
+    assert (dataset.sizes["run"], int(dataset["time"][-1])) == (2, 1000)
+    options = ["--runs", "1", "--steps", "700", "--seed", "3", "--out", str(tmp_path / "other")]
+    assert run(capsys, "sweep", str(swept[0]), *options)[0] == 0
+    dataset = store.load(tmp_path / "other")
+    assert (dataset.sizes["run"], int(dataset["time"][-1]), dataset.attrs["seed"]) == (1, 700, 3)
 
 
 def test_a_sweep_is_told_as_a_page(swept, capsys, tmp_path):
@@ -143,13 +143,13 @@ def test_a_sweep_is_told_as_a_page(swept, capsys, tmp_path):
     html = page.read_text()
     assert "Two critics of values on two problems." in html
     assert "emphatic sweep critics.toml" in html
-    found = store.load(swept[1]).isel(run=slice(2, None)).sel(problem="boyan", learner="gem-etd")
-    best = store.load(swept[1]).isel(run=slice(2)).sel(problem="boyan", learner="gem-etd")
-    means = statistics.area(best, "rmsve").mean("run")
-    place = means.stack(point=("step_size", "ridge")).idxmin("point").item()
-    point = dict(zip(("step_size", "ridge"), place, strict=True))
-    chosen = statistics.area(found.sel(point), "rmsve").mean()
-    assert f"{float(chosen):.4g}" in html  # what independent runs say of what others chose
+    dataset = store.load(swept[1]).sel(problem="boyan", learner="gem-etd")
+    selection, evaluation = dataset.isel(run=slice(2)), dataset.isel(run=slice(2, None))
+    means = statistics.area(selection, "rmsve").mean("run")
+    values = means.stack(point=("step_size", "ridge")).idxmin("point").item()
+    point = dict(zip(("step_size", "ridge"), values, strict=True))
+    area = statistics.area(evaluation.sel(point), "rmsve").mean()
+    assert f"{float(area):.4g}" in html  # chosen by some runs, measured by others
 
 
 AGENTS = """\
@@ -250,6 +250,6 @@ def test_the_example_has_at_most_25_lines_and_can_be_planned():
 
     path = Path(__file__).parents[2] / "examples" / "critics.toml"
     assert len(path.read_text().splitlines()) <= 25
-    found = toml.read(path)
-    assert len(found.definitions) == 4
-    assert len({str(label).split()[0] for label in found.cases["problem"]}) == 3
+    experiment = toml.read(path)
+    assert len(experiment.definitions) == 4
+    assert len({str(label).split()[0] for label in experiment.cases["problem"]}) == 3

@@ -31,12 +31,12 @@ def test_every_core_is_a_device_but_no_more_than_runs(flags, monkeypatch):
     assert flags() == f"{device}=3"
     training.use_cores(1)
     assert flags() == f"{device}=3"  # what is set already stays
-    for given, runs, expected in (
+    for initial, runs, expected in (
         ("--xla_dump_to=d", 2, f"--xla_dump_to=d {device}=2"),
         (f"{device}=8", 2, f"{device}=8"),
         ("", -1, f"{device}=1"),
     ):
-        monkeypatch.setenv("XLA_FLAGS", given)
+        monkeypatch.setenv("XLA_FLAGS", initial)
         training.use_cores(runs)
         assert flags() == expected
 
@@ -74,14 +74,15 @@ def test_a_policy_is_trained_and_evaluated_on_a_box(capsys, tmp_path):
     assert curves["steps"].values.tolist() == [0, 1000, 2000]
     assert 0.8 < float(curves["ratio"][0, 2]) < 1.25  # a truncated policy stays in the box
     status, printed, _ = run(capsys, "evaluate", str(out), "--episodes", "3", "--json")
-    found = json.loads(printed)
-    assert (status, found["kind"], found["episodes"]) == (0, "truncated", 3)
-    (only,) = found["runs"]
-    assert only["length"] == {"mean": 9.0, "std": 0.0}
-    assert only["undiscounted"]["mean"] <= only["discounted"]["mean"] < 0
+    results = json.loads(printed)
+    assert (status, results["kind"], results["episodes"]) == (0, "truncated", 3)
+    (run_results,) = results["runs"]
+    assert run_results["length"] == {"mean": 9.0, "std": 0.0}
+    assert run_results["undiscounted"]["mean"] <= run_results["discounted"]["mean"] < 0
     status, printed, _ = run(capsys, "evaluate", str(out / "policy.safetensors"), "--episodes", "3")
     assert status == 0
-    assert f"{only['discounted']['mean']:.2f} +- {only['discounted']['std']:.2f}" in printed
+    discounted = run_results["discounted"]
+    assert f"{discounted['mean']:.2f} +- {discounted['std']:.2f}" in printed
     status, printed, err = run(capsys, "train", *arguments.split())
     assert (status, printed) == (2, "")
     assert "has a policy already" in err
@@ -93,9 +94,9 @@ def test_policies_are_trained_with_numbers_of_actions_from_a_recording(capsys, t
     from emphatic.deep.environments import gymnasium as gym
     from emphatic.deep.experience import save_experience
 
-    given = tmp_path / "given.safetensors"
-    save_experience(gym.record("CartPole-v1", 400, 4), given)
-    arguments = f"--env CartPole-v1 --algorithm off-pac --seeds 2 --seed 5 --experience {given}"
+    recording = tmp_path / "given.safetensors"
+    save_experience(gym.record("CartPole-v1", 400, 4), recording)
+    arguments = f"--env CartPole-v1 --algorithm off-pac --seeds 2 --seed 5 --experience {recording}"
     arguments += (
         f" --steps 400 --evaluate-every 400 --max-steps 40 --limit-ends --out {tmp_path / 'out'}"
     )
@@ -105,8 +106,8 @@ def test_policies_are_trained_with_numbers_of_actions_from_a_recording(capsys, t
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert names == ["curves.nc", "policy.safetensors"]  # nothing was recorded
     status, printed, _ = run(capsys, "evaluate", str(tmp_path / "out"), "--json")
-    found = json.loads(printed)
-    assert (status, found["kind"], [each["seed"] for each in found["runs"]]) == (
+    results = json.loads(printed)
+    assert (status, results["kind"], [entry["seed"] for entry in results["runs"]]) == (
         0,
         "softmax",
         [5, 6],

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from emphatic.deep.networks import network, orthogonal, outputs, positive, value
+from emphatic.deep.networks import init_network, orthogonal, outputs, positive, value
 
 OBSERVATION = jnp.array([0.3, -1.2, 0.7])
 
@@ -25,7 +25,7 @@ def test_orthogonal_weights_have_no_preferred_direction():
 
 
 def test_output_layers_are_small_and_biases_are_zero():
-    layers = network(jax.random.key(0), (3, 5, 4, 2), last=1e-3, dtype=float)
+    layers = init_network(jax.random.key(0), (3, 5, 4, 2), last_scale=1e-3, dtype=float)
     assert [w.shape for w, _ in layers] == [(3, 5), (5, 4), (4, 2)]
     assert all((b == 0).all() for _, b in layers)
     scales = [np.linalg.svd(w, compute_uv=False) for w, _ in layers]

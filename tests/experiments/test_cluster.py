@@ -22,9 +22,9 @@ distributed = pytest.importorskip("distributed")
 
 
 def experiment(make=None, **changes) -> Experiment:
-    """Two learners with three units each; `make` takes the place of the first."""
+    """Returns two learners with three units each; `make` replaces the first."""
 
-    def of(problem):
+    def make_learners(problem):
         return {"gem": make or learners.gem, "td": learners.td}
 
     settings = {"num_steps": 300, "num_runs": 25, "record_every": 100, **changes}
@@ -32,7 +32,7 @@ def experiment(make=None, **changes) -> Experiment:
         "small",
         problems.baird,
         {"features": ("one-hot",)},
-        of,
+        make_learners,
         ("emphasis_error",),
         grid={"step_size": [0.1, 0.2]},
         definitions={"gem": "gem(step_size)", "td": "td(step_size)"},
@@ -45,7 +45,7 @@ def run_on_cluster(*arguments, **options) -> xarray.Dataset:
     return store.load_dataset(cluster.complete(*arguments, **options))
 
 
-def quiet(text: str) -> None:
+def refuse_message(text: str) -> None:
     raise AssertionError(text)
 
 
@@ -64,12 +64,12 @@ def scheduler():
         memory_limit=None,
         dashboard_address="127.0.0.1:0",
         silence_logs=logging.CRITICAL,
-    ) as started:
-        yield started.scheduler_address
+    ) as local_cluster:
+        yield local_cluster.scheduler_address
 
 
-def processes() -> list:
-    return [each for each in multiprocessing.active_children() if "Dask" in each.name]
+def worker_processes() -> list:
+    return [child for child in multiprocessing.active_children() if "Dask" in child.name]
 
 
 # The same results
@@ -84,26 +84,26 @@ def test_a_worker_that_is_killed_changes_nothing(tmp_path, expected):
         for path in (tmp_path / "store" / "units").glob("*.safetensors"):
             assert written.setdefault(path, path.stat().st_ino) == path.stat().st_ino
         if done and not killed:
-            killed.append(processes()[0].pid)
+            killed.append(worker_processes()[0].pid)
             os.kill(killed[0], signal.SIGKILL)
 
     before, levels = dict(os.environ), logging.getLogger("distributed").level
-    found = run_on_cluster(
+    dataset = run_on_cluster(
         experiment(),
         tmp_path / "store",
         "local",
         num_workers=2,
         on_progress=on_progress,
-        on_message=quiet,
+        on_message=refuse_message,
     )
     assert killed
-    assert_identical(found, expected)
+    assert_identical(dataset, expected)
     assert len(written) == 6
     assert calls == sorted(calls)
-    assert calls[-1] == (found.sizes["run"] * 300 * 4,) * 2
+    assert calls[-1] == (dataset.sizes["run"] * 300 * 4,) * 2
     assert store.status(tmp_path / "store").left == 0
     assert list((tmp_path / "store" / "running").iterdir()) == []
-    assert processes() == []
+    assert worker_processes() == []
     assert dict(os.environ) == before
     assert logging.getLogger("distributed").level == levels
 
@@ -111,12 +111,12 @@ def test_a_worker_that_is_killed_changes_nothing(tmp_path, expected):
 def test_a_scheduler_at_an_address_computes_what_is_missing(tmp_path, expected, scheduler):
     folder = tmp_path / "store"
     whole, calls = experiment(), []
-    begun, unit = store.begin(whole, folder), whole.units[2]
-    begun.save(unit, compute(unit))
-    first = begun.path(unit).stat()
-    found = run_on_cluster(whole, folder, scheduler, on_progress=lambda *call: calls.append(call))
-    assert_identical(found, expected)
-    assert begun.path(unit).stat() == first
+    opened, unit = store.begin(whole, folder), whole.units[2]
+    opened.save(unit, compute(unit))
+    first = opened.path(unit).stat()
+    dataset = run_on_cluster(whole, folder, scheduler, on_progress=lambda *call: calls.append(call))
+    assert_identical(dataset, expected)
+    assert opened.path(unit).stat() == first
     assert calls[0] == (unit.num_updates, calls[0][1])
     assert_identical(run_on_cluster(whole, folder, scheduler), expected)  # nothing is left
 
@@ -124,14 +124,14 @@ def test_a_scheduler_at_an_address_computes_what_is_missing(tmp_path, expected, 
 def test_a_unit_that_another_process_has_is_waited_for(tmp_path, expected, scheduler):
     folder = tmp_path / "store"
     whole, reported = experiment(), []
-    begun, unit = store.begin(whole, folder), whole.units[0]
-    other = begun.claim(unit)
+    opened, unit = store.begin(whole, folder), whole.units[0]
+    other = opened.claim(unit)
     assert other.__enter__() is not None
 
     def on_progress(done, total):
         reported.append(done)
-        if done == total - unit.num_updates and not begun.path(unit).exists():
-            begun.save(unit, compute(unit))
+        if done == total - unit.num_updates and not opened.path(unit).exists():
+            opened.save(unit, compute(unit))
             other.__exit__(None, None, None)
 
     assert_identical(run_on_cluster(whole, folder, scheduler, on_progress=on_progress), expected)
@@ -141,8 +141,8 @@ def test_a_unit_that_another_process_has_is_waited_for(tmp_path, expected, sched
 # What goes wrong
 
 
-def deadly(flag: str):
-    """GEM, unless it is made in another process while a file is there: then that is killed."""
+def make_deadly(flag: str):
+    """Returns what makes GEM, but kills a worker that calls it while a file is there."""
 
     def gem(step_size):
         if os.path.exists(flag) and multiprocessing.parent_process() is not None:
@@ -155,11 +155,11 @@ def deadly(flag: str):
 def test_a_unit_that_always_kills_its_worker_is_set_aside_and_the_rest_completes(
     tmp_path, expected, monkeypatch
 ):
-    monkeypatch.setattr(cluster, "_DEATHS", 0)
+    monkeypatch.setattr(cluster, "_MAX_DEATHS", 0)
     flag, folder, messages = tmp_path / "flag", tmp_path / "store", []
     flag.touch()
-    fatal = experiment(deadly(str(flag)), num_runs=10)
-    found = run_on_cluster(fatal, folder, "local", num_workers=1, on_message=messages.append)
+    fatal = experiment(make_deadly(str(flag)), num_runs=10)
+    dataset = run_on_cluster(fatal, folder, "local", num_workers=1, on_message=messages.append)
     title = "gem, features=one-hot, runs 0 to 9"
     assert len(messages) == 1
     assert messages[0].startswith(f"{title} is set aside: its workers died")
@@ -169,13 +169,13 @@ def test_a_unit_that_always_kills_its_worker_is_set_aside_and_the_rest_completes
     assert record["unit"] == title
     assert "died" in record["reason"]
     assert store.status(folder).aside == [record]
-    assert found.attrs["interrupted"] == 1
-    assert np.isnan(found["emphasis_error"].sel(learner="gem")).all()
-    ten = expected.isel(run=slice(10))["emphasis_error"]
-    assert_identical(found["emphasis_error"].sel(learner="td"), ten.sel(learner="td"))
+    assert dataset.attrs["interrupted"] == 1
+    assert np.isnan(dataset["emphasis_error"].sel(learner="gem")).all()
+    first_runs = expected.isel(run=slice(10))["emphasis_error"]
+    assert_identical(dataset["emphasis_error"].sel(learner="td"), first_runs.sel(learner="td"))
     flag.unlink()
     again = store.load_dataset(complete(fatal, folder))
-    assert_identical(again["emphasis_error"], ten)
+    assert_identical(again["emphasis_error"], first_runs)
     assert store.status(folder).aside == []
 
 
@@ -197,8 +197,8 @@ def test_an_error_in_a_unit_names_it_and_what_is_finished_is_kept(tmp_path, sche
 
 
 def test_workers_with_other_versions_are_refused(tmp_path, scheduler, monkeypatch):
-    ours = {**provenance.versions(), "jax": "0.0.1"}
-    monkeypatch.setattr(cluster, "versions", lambda: ours)
+    versions = {**provenance.versions(), "jax": "0.0.1"}
+    monkeypatch.setattr(cluster, "versions", lambda: versions)
     with pytest.raises(ValueError, match=r"a worker has jax .* and not 0\.0\.1"):
         cluster.complete(experiment(), tmp_path / "store", scheduler)
 
@@ -285,7 +285,7 @@ def test_what_cannot_be_a_cluster_is_one_clear_error(
     tmp_path, monkeypatch, address, workers, message
 ):
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(cluster, "_REACH", 0.2)
+    monkeypatch.setattr(cluster, "_CONNECT_TIMEOUT", 0.2)
     with pytest.raises(ValueError, match=message):
         cluster.complete(experiment(), tmp_path / "store", address, num_workers=workers)
 
@@ -332,13 +332,13 @@ def test_slurm_jobs_compute_the_same_and_one_that_ends_is_replaced(tmp_path, exp
             os.killpg(jobs()[0], signal.SIGKILL)
 
     with config.set(settings):
-        found = run_on_cluster(
+        dataset = run_on_cluster(
             experiment(),
             tmp_path / "store",
             "slurm",
             num_workers=1,
             on_progress=on_progress,
-            on_message=quiet,
+            on_message=refuse_message,
         )
-    assert_identical(found, expected)
+    assert_identical(dataset, expected)
     assert len(jobs()) == 2

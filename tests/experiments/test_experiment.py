@@ -11,7 +11,7 @@ from emphatic.experiments import Experiment, run
 from emphatic.problems.baird import Features
 
 
-def of_emphasis(problem):
+def emphasis_learners(problem):
     return {"gem": learners.gem, "followon": learners.followon()}
 
 
@@ -20,7 +20,7 @@ EXPERIMENT = Experiment(
     "small",
     problems.baird,
     {"features": ("one-hot", "aliased"), "solid": (0.3, 0.1)},
-    of_emphasis,
+    emphasis_learners,
     ("emphasis_error",),
     num_steps=250,
     grid={"step_size": [0.05, 20.0]},
@@ -43,16 +43,16 @@ def whole() -> tuple[xarray.Dataset, list[tuple[int, int]]]:
 def test_every_combination_of_cases_is_a_point_in_the_order_given(whole):
     pairs = [("one-hot", 0.3), ("one-hot", 0.1), ("aliased", 0.3), ("aliased", 0.1)]
     assert EXPERIMENT.points() == [{"features": f, "solid": s} for f, s in pairs]
-    found, _ = whole
-    assert found["features"].values.tolist() == ["one-hot", "aliased"]
-    assert found["solid"].values.tolist() == [0.3, 0.1]
-    assert found["learner"].values.tolist() == ["gem", "followon"]
-    assert found["step_size"].values.tolist() == [0.05, 20.0]
-    assert found["run"].values.tolist() == [0, 1, 2]
-    assert found["time"].values.tolist() == [100, 200, 250]
+    dataset, _ = whole
+    assert dataset["features"].values.tolist() == ["one-hot", "aliased"]
+    assert dataset["solid"].values.tolist() == [0.3, 0.1]
+    assert dataset["learner"].values.tolist() == ["gem", "followon"]
+    assert dataset["step_size"].values.tolist() == [0.05, 20.0]
+    assert dataset["run"].values.tolist() == [0, 1, 2]
+    assert dataset["time"].values.tolist() == [100, 200, 250]
     axes = ("features", "solid", "learner", "step_size", "run", "time")
-    assert set(found["emphasis_error"].dims) == set(axes)
-    assert found["emphasis_error"].size == 2 * 2 * 2 * 2 * 3 * 3
+    assert set(dataset["emphasis_error"].dims) == set(axes)
+    assert dataset["emphasis_error"].size == 2 * 2 * 2 * 2 * 3 * 3
 
 
 @pytest.mark.parametrize(("features", "solid"), [("one-hot", 0.1), ("aliased", 0.3)])
@@ -62,31 +62,31 @@ def test_run_n_is_the_engines_run_of_the_seed_2_to_the_32_times_its_seed_plus_n(
     problem = problems.baird(features, solid)
     direct = engine.run(
         problem,
-        of_emphasis(problem),
+        emphasis_learners(problem),
         EXPERIMENT.grid,
         num_steps=250,
         seeds=[5 * 2**32 + n for n in range(3)],
         record_every=100,
     )
-    found = whole[0].sel(features=features, solid=solid)
+    dataset = whole[0].sel(features=features, solid=solid)
     for name in ("emphasis_error", "diverged", "engine"):
         expected = direct[name].rename(seed="run") if "seed" in direct[name].dims else direct[name]
-        here = found[name].transpose(*expected.dims).values
+        values = dataset[name].transpose(*expected.dims).values
         if name == "emphasis_error":
             expected = expected.astype(np.float32)
-        np.testing.assert_array_equal(here, expected.values)
-    curves = found["emphasis_error"].sel(learner="followon", step_size=0.05).values
+        np.testing.assert_array_equal(values, expected.values)
+    curves = dataset["emphasis_error"].sel(learner="followon", step_size=0.05).values
     assert len(np.unique(curves[:, -1])) == 3  # each run has its own stream
 
 
 def test_the_working_type_is_kept_and_written_down(whole):
-    found, _ = whole
-    assert found["emphasis_error"].dtype == np.float32
-    assert found["diverged"].dtype == bool
+    dataset, _ = whole
+    assert dataset["emphasis_error"].dtype == np.float32
+    assert dataset["diverged"].dtype == bool
     attributes = {"experiment": "small", "seed": 5, "num_steps": 250, "interrupted": 0}
-    assert attributes.items() <= found.attrs.items()
-    assert found.attrs["record_every"] == 100
-    assert "emphatic" in found.attrs["versions"]
+    assert attributes.items() <= dataset.attrs.items()
+    assert dataset.attrs["record_every"] == 100
+    assert "emphatic" in dataset.attrs["versions"]
     one = dataclasses.replace(
         EXPERIMENT, dtype="float64", cases={"features": ("one-hot",)}, num_runs=1
     )
@@ -94,11 +94,11 @@ def test_the_working_type_is_kept_and_written_down(whole):
 
 
 def test_divergence_is_data(whole):
-    found, _ = whole
-    large = found.sel(learner="gem", step_size=20.0)
+    dataset, _ = whole
+    large = dataset.sel(learner="gem", step_size=20.0)
     assert large["diverged"].all()
     assert not np.isfinite(large["emphasis_error"].isel(time=-1)).any()
-    others = found.sel(step_size=0.05)
+    others = dataset.sel(step_size=0.05)
     assert not others["diverged"].any()
     assert np.isfinite(others["emphasis_error"]).all()
 
@@ -111,12 +111,12 @@ def test_learners_are_made_from_the_problem_of_their_case():
         cases={"solid": (0.3, 0.05)},
         grid={},
     )
-    found = run(exact)["emphasis_error"]
-    assert found.sizes["solid"] == 2
-    assert (found == 0.0).all()
+    errors = run(exact)["emphasis_error"]
+    assert errors.sizes["solid"] == 2
+    assert (errors == 0.0).all()
 
 
-# OnProgress
+# Progress
 
 
 def test_the_updates_are_those_of_all_lanes_runs_steps_and_cases():
@@ -195,9 +195,9 @@ def test_units_are_learners_of_a_case_on_their_grid_for_blocks_of_ten_runs():
 
 def test_a_run_in_another_block_is_the_same_run():
     one = dataclasses.replace(EXPERIMENT, cases={"features": ("aliased",)}, num_runs=12)
-    found, blocks = run(one), run(dataclasses.replace(one, num_runs=11))
+    whole, shorter = run(one), run(dataclasses.replace(one, num_runs=11))
     np.testing.assert_array_equal(
-        found["emphasis_error"].isel(run=slice(11)), blocks["emphasis_error"]
+        whole["emphasis_error"].isel(run=slice(11)), shorter["emphasis_error"]
     )
 
 
@@ -243,8 +243,8 @@ def test_a_learner_without_a_definition_has_no_address():
 # Ctrl-C
 
 
-def stopped(experiment: Experiment, after: float) -> xarray.Dataset:
-    """What a run holds that is stopped when it reports more updates than these."""
+def run_until(experiment: Experiment, after: float) -> xarray.Dataset:
+    """Runs an experiment until it reports more updates than these; returns what it holds."""
 
     def on_progress(done: int, total: int) -> None:
         if done > after:
@@ -260,33 +260,33 @@ UNIT = 2 * 3 * 250  # updates of GEM in a case, and half as many of the trace
     ("after", "finished"), [(UNIT, 1), (UNIT + UNIT // 2, 2), (2 * UNIT + UNIT // 2, 3)]
 )
 def test_ctrl_c_keeps_the_finished_units(whole, after, finished):
-    found, places = stopped(EXPERIMENT, after), []
-    assert found.attrs["interrupted"] == 1
+    dataset, engines = run_until(EXPERIMENT, after), []
+    assert dataset.attrs["interrupted"] == 1
     for features, solid in [tuple(point.values()) for point in EXPERIMENT.points()]:
         for learner in ("gem", "followon"):
-            here = {"features": features, "solid": solid, "learner": learner}
-            if found["engine"].sel(here) == "fused":
+            point = {"features": features, "solid": solid, "learner": learner}
+            if dataset["engine"].sel(point) == "fused":
                 np.testing.assert_array_equal(
-                    found["emphasis_error"].sel(here), whole[0]["emphasis_error"].sel(here)
+                    dataset["emphasis_error"].sel(point), whole[0]["emphasis_error"].sel(point)
                 )
             else:
-                assert found["emphasis_error"].sel(here).isnull().all()
-                assert not found["diverged"].sel(here).any()
-            places.append(str(found["engine"].sel(here).values))
-    assert places == ["fused"] * finished + [""] * (8 - finished)
-    assert found.sizes == whole[0].sizes
+                assert dataset["emphasis_error"].sel(point).isnull().all()
+                assert not dataset["diverged"].sel(point).any()
+            engines.append(str(dataset["engine"].sel(point).values))
+    assert engines == ["fused"] * finished + [""] * (8 - finished)
+    assert dataset.sizes == whole[0].sizes
 
 
 def test_ctrl_c_before_the_first_unit_is_passed_on():
     with pytest.raises(KeyboardInterrupt):
-        stopped(EXPERIMENT, 0)
+        run_until(EXPERIMENT, 0)
 
 
 def test_cases_with_other_weights_are_gathered_by_their_names():
     """Six features come before seven, whose weights are then not one after the other."""
     few = {"features": ("aliased", "one-hot"), "solid": (0.1,)}
     recorded = dataclasses.replace(EXPERIMENT, cases=few, measures=("weights",), num_runs=1)
-    found = run(recorded).squeeze()["gem_weights"]
+    all_weights = run(recorded).squeeze()["gem_weights"]
     sizes: dict[Features, int] = {"aliased": 6, "one-hot": 7}
     for features, size in sizes.items():
         direct = engine.run(
@@ -298,24 +298,24 @@ def test_cases_with_other_weights_are_gathered_by_their_names():
             record_every=100,
             measures=["weights"],
         ).squeeze()["gem_weights"]
-        here = found.sel(features=features)
-        np.testing.assert_array_equal(here.sel(gem_weight=direct["gem_weight"]), direct)
-        assert int(here.notnull().any(["step_size", "time"]).sum()) == 2 * size
+        weights = all_weights.sel(features=features)
+        np.testing.assert_array_equal(weights.sel(gem_weight=direct["gem_weight"]), direct)
+        assert int(weights.notnull().any(["step_size", "time"]).sum()) == 2 * size
 
 
 # Files
 
 
-def read(dataset: xarray.Dataset, path) -> xarray.Dataset:
+def write_and_read(dataset: xarray.Dataset, path) -> xarray.Dataset:
     dataset.to_netcdf(path, engine="scipy")
     return xarray.load_dataset(path, engine="scipy")
 
 
 def test_a_file_keeps_values_coordinates_and_attributes(whole, tmp_path):
-    found = whole[0].assign_attrs(seed=2**31 - 1)  # the largest seed there is
-    again = read(found, tmp_path / "whole.nc")
-    xarray.testing.assert_identical(again, found)
+    dataset = whole[0].assign_attrs(seed=2**31 - 1)  # the largest seed there is
+    again = write_and_read(dataset, tmp_path / "whole.nc")
+    xarray.testing.assert_identical(again, dataset)
     assert again["emphasis_error"].dtype == np.float32
     assert again["diverged"].dtype == bool
     assert again["features"].values.tolist() == ["one-hot", "aliased"]
-    np.testing.assert_array_equal(again["emphasis_error"], found["emphasis_error"])  # inf and NaN
+    np.testing.assert_array_equal(again["emphasis_error"], dataset["emphasis_error"])  # inf and NaN

@@ -16,8 +16,8 @@ from emphatic.types import Agent
 PROBLEM = problems.baird("aliased", 0.3)
 
 
-def after(learner, problem=PROBLEM, steps=5) -> np.ndarray:
-    """All numbers of a learner's state after some transitions."""
+def weights_after(learner, problem=PROBLEM, steps=5) -> np.ndarray:
+    """Returns all numbers of a learner's state after some transitions."""
     pi = jnp.asarray(problem.target)
     samples = jax.tree.map(jnp.asarray, enumerate_samples(problem).sample)
     first = jax.tree.map(lambda leaf: leaf[0], samples)
@@ -93,15 +93,16 @@ WRITTEN = {
 def test_a_learner_in_words_is_the_learner_in_python(text):
     make = expressions.parse_learner(text, ("step_size", "ridge", "other"))(PROBLEM)
     lane = {"step_size": 0.2, "ridge": 0.01}
-    takes = inspect.signature(make).parameters
-    assert set(takes) == {axis for axis in lane if axis in text.replace("step_size =", "")}
-    written = make(**{axis: lane[axis] for axis in takes})
-    np.testing.assert_allclose(after(written), after(WRITTEN[text]()), rtol=1e-12)
+    parameters = inspect.signature(make).parameters
+    assert set(parameters) == {axis for axis in lane if axis in text.replace("step_size =", "")}
+    written = make(**{axis: lane[axis] for axis in parameters})
+    np.testing.assert_allclose(weights_after(written), weights_after(WRITTEN[text]()), rtol=1e-12)
 
 
 def test_the_name_of_a_learner_alone_is_its_function():
     make = expressions.parse_learner("gem")(PROBLEM)
-    np.testing.assert_array_equal(after(make(0.2, ridge=0.01)), after(learners.gem(0.2, 0.01)))
+    weights = weights_after(make(0.2, ridge=0.01))
+    np.testing.assert_array_equal(weights, weights_after(learners.gem(0.2, 0.01)))
     with pytest.raises(ValueError, match="is not a call, such as"):
         expressions.parse_learner("gme")
 

@@ -73,23 +73,23 @@ def computing(parts, monkeypatch) -> list[str]:
     """The titles of units that are computed from now on; the results are known beforehand."""
     titles: list[str] = []
 
-    def known(unit: Unit, *_) -> xarray.Dataset:
+    def look_up(unit: Unit, *_) -> xarray.Dataset:
         titles.append(unit.title)
         return parts[unit.file_name]
 
-    monkeypatch.setattr(completion, "compute", known)
+    monkeypatch.setattr(completion, "compute", look_up)
     return titles
 
 
-def started(folder: Path) -> subprocess.Popen:
+def start_process(folder: Path) -> subprocess.Popen:
     return subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(folder)], stderr=subprocess.PIPE, text=True
     )
 
 
 def shards(folder: Path) -> dict[str, tuple[int, int]]:
-    found = {path.name: path.stat() for path in (folder / "units").glob("*.safetensors")}
-    return {name: (stat.st_ino, stat.st_mtime_ns) for name, stat in found.items()}
+    stats = {path.name: path.stat() for path in (folder / "units").glob("*.safetensors")}
+    return {name: (stat.st_ino, stat.st_mtime_ns) for name, stat in stats.items()}
 
 
 # Processes that are killed, and several at once
@@ -98,28 +98,28 @@ def shards(folder: Path) -> dict[str, tuple[int, int]]:
 def test_a_killed_process_loses_no_finished_unit_and_none_is_computed_twice(
     tmp_path, finished, computing
 ):
-    folder, chance, known = tmp_path / "store", random.Random(1), {}
+    folder, rng, shards_before = tmp_path / "store", random.Random(1), {}
     for _ in range(2):
-        with started(folder) as process:
-            while len(shards(folder)) == len(known):
+        with start_process(folder) as process:
+            while len(shards(folder)) == len(shards_before):
                 time.sleep(0.002)
-            time.sleep(chance.uniform(0.0, 0.3))
+            time.sleep(rng.uniform(0.0, 0.3))
             process.kill()
         now = shards(folder)
-        assert known.items() <= now.items()
-        known = now
-    assert 2 <= len(known) < NUM_UNITS
-    (folder / "units" / f"{next(iter(known))}abc.part").write_bytes(b"half")
-    found = run(EXPERIMENT, folder)
-    assert_identical(found, finished[1])
-    assert len(computing) == NUM_UNITS - len(known)
-    assert known.items() <= shards(folder).items()
+        assert shards_before.items() <= now.items()
+        shards_before = now
+    assert 2 <= len(shards_before) < NUM_UNITS
+    (folder / "units" / f"{next(iter(shards_before))}abc.part").write_bytes(b"half")
+    dataset = run(EXPERIMENT, folder)
+    assert_identical(dataset, finished[1])
+    assert len(computing) == NUM_UNITS - len(shards_before)
+    assert shards_before.items() <= shards(folder).items()
     assert list((folder / "running").iterdir()) == list(folder.glob("*/*.part")) == []
 
 
 def test_two_processes_share_the_units_of_one_store(tmp_path, finished):
     folder = tmp_path / "store"
-    with started(folder) as one, started(folder) as other:
+    with start_process(folder) as one, start_process(folder) as other:
         errors = [process.communicate()[1] for process in (one, other)]
     assert (one.returncode, other.returncode) == (0, 0), errors
     assert len(shards(folder)) == NUM_UNITS
@@ -129,11 +129,11 @@ def test_two_processes_share_the_units_of_one_store(tmp_path, finished):
 
 def test_every_unit_is_computed_by_one_of_many_that_begin_at_once(tmp_path, finished, computing):
     """Also what begins before the first one has written what the experiment is."""
-    folder, found, together = tmp_path / "store", [], threading.Barrier(4)
+    folder, datasets, barrier = tmp_path / "store", [], threading.Barrier(4)
 
     def begin() -> None:
-        together.wait()
-        found.append(run(EXPERIMENT, folder))
+        barrier.wait()
+        datasets.append(run(EXPERIMENT, folder))
 
     threads = [threading.Thread(target=begin) for _ in range(4)]
     for thread in threads:
@@ -142,9 +142,9 @@ def test_every_unit_is_computed_by_one_of_many_that_begin_at_once(tmp_path, fini
         thread.join()
     assert len(computing) == NUM_UNITS
     assert len(set(computing)) == NUM_UNITS
-    assert len(found) == 4
-    for each in found:
-        assert_identical(each, finished[1])
+    assert len(datasets) == 4
+    for dataset in datasets:
+        assert_identical(dataset, finished[1])
 
 
 @pytest.mark.parametrize("left", [[], ["units"], ["units", "problems", "running", ".lock"]])
@@ -178,7 +178,7 @@ UNIT = EXPERIMENT.units[0]
 
 def test_a_claim_is_one_processes_and_says_how_far_it_is(begun, monkeypatch):
     opened, unit = begun, UNIT
-    monkeypatch.setattr(claims, "PATIENCE", -1.0)  # every note is written
+    monkeypatch.setattr(claims, "POLL_EVERY", -1.0)  # every note is written
     with opened.claim(unit) as record, opened.claim(unit) as other:
         assert record is not None
         assert other is None
@@ -198,11 +198,11 @@ def test_a_claim_on_a_file_that_was_removed_in_between_is_none(begun, monkeypatc
     opened, unit = begun, UNIT
     lock = claims.lock
 
-    def removed(file, **options):
+    def remove_and_lock(file, **options):
         (opened.folder / "running" / opened.path(unit).stem).unlink()
         return lock(file, **options)
 
-    monkeypatch.setattr(claims, "lock", removed)
+    monkeypatch.setattr(claims, "lock", remove_and_lock)
     with opened.claim(unit) as record:
         assert record is None
 
@@ -240,18 +240,18 @@ def test_a_unit_whose_process_died_is_taken_over(begun, finished, computing):
                 assert store.status(opened.folder).running[0][0] == path.name
                 process.kill()
 
-        found = run(EXPERIMENT, opened.folder, on_progress=on_progress)
-    assert_identical(found, finished[1])
+        dataset = run(EXPERIMENT, opened.folder, on_progress=on_progress)
+    assert_identical(dataset, finished[1])
     assert computing[-1] == unit.title
 
 
 def test_without_locks_a_store_works_for_one_process_and_says_so(
     tmp_path, finished, computing, monkeypatch
 ):
-    def none(*_):
+    def refuse_lock(*_):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(fcntl, "flock", none)
+    monkeypatch.setattr(fcntl, "flock", refuse_lock)
     messages: list[str] = []
     assert_identical(run(EXPERIMENT, tmp_path / "store", on_message=messages.append), finished[1])
     assert len(messages) == 1
@@ -262,8 +262,8 @@ def test_without_locks_a_store_works_for_one_process_and_says_so(
 # Files and disks
 
 
-def copied(finished, tmp_path, computing) -> Path:
-    """A whole store of its own."""
+def copy_store(finished, tmp_path, computing) -> Path:
+    """Returns a whole store of its own."""
     run(EXPERIMENT, tmp_path / "store")
     computing.clear()
     return tmp_path / "store"
@@ -285,44 +285,44 @@ def empty(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [cut, flip, empty])
 def test_a_damaged_file_is_named_and_computed_again(tmp_path, finished, computing, parts, damage):
-    folder, messages = copied(finished, tmp_path, computing), []
+    folder, messages = copy_store(finished, tmp_path, computing), []
     path = sorted((folder / "units").iterdir())[3]
     damage(path)
-    found = run(EXPERIMENT, folder, on_message=messages.append)
-    assert_identical(found, finished[1])
+    dataset = run(EXPERIMENT, folder, on_message=messages.append)
+    assert_identical(dataset, finished[1])
     assert len(computing) == len(messages) == 1
     assert str(path) in messages[0]
     assert "is computed again" in messages[0]
     assert path.with_suffix(".damaged").exists()
-    assert run(EXPERIMENT, folder, on_message=messages.append).equals(found)
+    assert run(EXPERIMENT, folder, on_message=messages.append).equals(dataset)
     assert len(messages) == 1
 
 
 def test_a_disk_that_is_full_is_one_clear_error_and_the_store_continues(
     tmp_path, finished, computing, monkeypatch
 ):
-    folder, synced, count = tmp_path / "store", os.fsync, 0
+    folder, fsync, count = tmp_path / "store", os.fsync, 0
 
-    def full(handle: int) -> None:
+    def sync_until_full(handle: int) -> None:
         nonlocal count
         count += 1
         if count > 15:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        synced(handle)
+        fsync(handle)
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        with pytest.raises(ValueError, match=r"cannot be written: No space left.*is kept$") as seen:
+        patch.setattr(os, "fsync", sync_until_full)
+        with pytest.raises(ValueError, match=r"cannot be written: No space.*is kept$") as raised:
             run(EXPERIMENT, folder)
-    assert "\n" not in str(seen.value)
-    kept = shards(folder)
-    assert 0 < len(kept) < NUM_UNITS
+    assert "\n" not in str(raised.value)
+    shards_before = shards(folder)
+    assert 0 < len(shards_before) < NUM_UNITS
     assert list(folder.glob("*/*.part")) == list((folder / "running").iterdir()) == []
     assert store.status(folder).done > 0
     computing.clear()
     assert_identical(run(EXPERIMENT, folder), finished[1])
-    assert kept.items() <= shards(folder).items()
-    assert len(computing) == NUM_UNITS - len(kept)
+    assert shards_before.items() <= shards(folder).items()
+    assert len(computing) == NUM_UNITS - len(shards_before)
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path, monkeypatch):
@@ -350,15 +350,15 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path, monkeypatch):
 
 
 def test_a_file_is_on_the_disk_before_its_name_and_its_folder_after(tmp_path, monkeypatch):
-    steps, synced, replaced = [], os.fsync, os.replace
+    steps, fsync, os_replace = [], os.fsync, os.replace
 
     def sync(handle: int) -> None:
         steps.append("folder" if os.path.isdir(f"/proc/self/fd/{handle}") else "file")
-        synced(handle)
+        fsync(handle)
 
     def replace(*paths) -> None:
         steps.append("name")
-        replaced(*paths)
+        os_replace(*paths)
 
     monkeypatch.setattr(os, "fsync", sync)
     monkeypatch.setattr(os, "replace", replace)

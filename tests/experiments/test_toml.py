@@ -37,33 +37,34 @@ runs = 2
 """
 
 
-def without(*lines: str) -> str:
-    kept = [line for line in TEXT.splitlines() if not any(line.startswith(each) for each in lines)]
-    return "\n".join(kept)
+def without(*prefixes: str) -> str:
+    return "\n".join(line for line in TEXT.splitlines() if not line.startswith(prefixes))
 
 
 def test_a_file_says_all_that_an_experiment_is():
-    found = toml.parse(TEXT)
-    assert (found.name, found.num_steps, found.num_runs, found.seed) == ("critics", 2000, 6, 0)
-    assert (found.measures, found.record_every, found.dtype) == (("rmsve",), 1000, "float32")
+    experiment = toml.parse(TEXT)
+    assert (experiment.name, experiment.seed) == ("critics", 0)
+    assert (experiment.num_steps, experiment.num_runs) == (2000, 6)
+    assert (experiment.measures, experiment.record_every) == (("rmsve",), 1000)
+    assert experiment.dtype == "float32"
     labels = ("baird features=one-hot", "baird features=aliased", "boyan", "walk")
-    assert found.cases == {"problem": labels}
-    built = [digest(found.build(**point)) for point in found.points()]
+    assert experiment.cases == {"problem": labels}
+    built = [digest(experiment.build(**point)) for point in experiment.points()]
     expected = [
         problems.baird("one-hot", 0.1),
         problems.baird("aliased", 0.1),
         problems.boyan(),
         problems.random_walk("dependent"),
     ]
-    assert built == [digest(each) for each in expected]
-    assert found.grid == {"step_size": [2.0**-6, 2.0**-5, 2.0**-4]}
-    assert found.definitions == {"gtd2": "gtd2(step_size)", "etd": "etd(followon(), 2^-9)"}
-    assert found.selection == Selection("rmsve", "final", 2)
-    assert (found.metadata["text"], found.metadata["runs"]) == (TEXT, 4)
+    assert built == [digest(problem) for problem in expected]
+    assert experiment.grid == {"step_size": [2.0**-6, 2.0**-5, 2.0**-4]}
+    assert experiment.definitions == {"gtd2": "gtd2(step_size)", "etd": "etd(followon(), 2^-9)"}
+    assert experiment.selection == Selection("rmsve", "final", 2)
+    assert (experiment.metadata["text"], experiment.metadata["runs"]) == (TEXT, 4)
 
 
 def test_what_is_written_is_what_runs():
-    found = run(toml.parse(TEXT)).sel(problem="walk", learner="gtd2")
+    dataset = run(toml.parse(TEXT)).sel(problem="walk", learner="gtd2")
     from emphatic import engine
 
     direct = engine.run(
@@ -75,7 +76,7 @@ def test_what_is_written_is_what_runs():
         measures=["rmsve"],
     )
     np.testing.assert_array_equal(
-        found["rmsve"], direct["rmsve"].squeeze("learner").astype(np.float32)
+        dataset["rmsve"], direct["rmsve"].squeeze("learner").astype(np.float32)
     )
 
 
@@ -106,9 +107,9 @@ def test_lists_of_a_single_problem_are_axes_of_their_own():
         "[learners]",
         '[problem]\nname = "baird"\nfeatures = ["original"]\nsolid = [0.1, 0.3]\n[learners]',
     )
-    found = toml.parse(text)
-    assert found.cases == {"features": ("original",), "solid": (0.1, 0.3)}
-    assert digest(found.build(features="original", solid=0.3)) == digest(
+    experiment = toml.parse(text)
+    assert experiment.cases == {"features": ("original",), "solid": (0.1, 0.3)}
+    assert digest(experiment.build(features="original", solid=0.3)) == digest(
         problems.baird("original", 0.3)
     )
     plain = toml.parse(text.replace("[0.1, 0.3]", "0.3").replace('["original"]', '"original"'))
@@ -132,14 +133,14 @@ def test_problems_and_targets_may_be_files_beside_it(tmp_path):
         .replace('features = "dep', "#")
     )
     (tmp_path / "mine.toml").write_text('target = ["own", "uniform", "even.npy"]\n' + text)
-    found = toml.read(tmp_path / "mine.toml")
-    assert found.targets is not None
-    boyan, mine = (found.build(problem=name) for name in ("boyan", "mine"))
+    experiment = toml.read(tmp_path / "mine.toml")
+    assert experiment.targets is not None
+    boyan, mine = (experiment.build(problem=name) for name in ("boyan", "mine"))
     assert digest(boyan) == digest(mine)
-    np.testing.assert_array_equal(found.targets["even.npy"](mine), policy)
-    np.testing.assert_array_equal(found.targets["uniform"](mine), policy)
-    np.testing.assert_array_equal(found.targets["own"](mine), mine.target)
-    dataset = run(found)
+    np.testing.assert_array_equal(experiment.targets["even.npy"](mine), policy)
+    np.testing.assert_array_equal(experiment.targets["uniform"](mine), policy)
+    np.testing.assert_array_equal(experiment.targets["own"](mine), mine.target)
+    dataset = run(experiment)
     assert dataset["target"].values.tolist() == ["own", "uniform", "even.npy"]
     one, two = (dataset["rmsve"].sel(problem="mine", target=t) for t in ("uniform", "even.npy"))
     np.testing.assert_array_equal(one, two)
@@ -164,17 +165,17 @@ def test_agents_are_measured_by_what_their_paths_mean():
     from emphatic.agents import tabular
 
     experiment = toml.parse(AGENTS)
-    found = run(experiment).squeeze()
-    problem, theta = problems.counterexample(), found["theta"].values
+    dataset = run(experiment).squeeze()
+    problem, theta = problems.counterexample(), dataset["theta"].values
     policy = tabular(problem)
-    for place in np.ndindex(theta.shape[:2]):
-        gradient = oracle.policy_gradient(problem, policy, theta[place])
-        last = found["gradient_norm"].values[(*place, -1)]
+    for index in np.ndindex(theta.shape[:2]):
+        gradient = oracle.policy_gradient(problem, policy, theta[index])
+        last = dataset["gradient_norm"].values[(*index, -1)]
         np.testing.assert_allclose(last, np.linalg.norm(gradient), rtol=1e-5)
-        ridge = float(found["ridge"][place[0]])
-        bias = oracle.bias(problem, policy, theta[place], ridge=ridge)
+        ridge = float(dataset["ridge"][index[0]])
+        bias = oracle.bias(problem, policy, theta[index], ridge=ridge)
         np.testing.assert_allclose(
-            found["bias_norm"].values[(*place, -1)], np.linalg.norm(bias), rtol=1e-4
+            dataset["bias_norm"].values[(*index, -1)], np.linalg.norm(bias), rtol=1e-4
         )
     plain = AGENTS.replace("gq2(0.1, ridge)", "gq2(0.2, ridge)")
     assert experiment.units[0].address != toml.parse(plain).units[0].address

@@ -474,7 +474,7 @@ def resumed(tmp_path_factory):
     """The figure on another task, interrupted in its second algorithm and asked for again."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(agents, "make_agent", wandering)
-        patch.setattr(task, "_limit", lambda name: 5)
+        patch.setattr(task, "_time_limit", lambda name: 5)
         yield _resumed(tmp_path_factory.mktemp("control"))
 
 

@@ -54,14 +54,14 @@ def test_the_counterexample_is_the_one_of_the_facts():
 
 
 def test_baird_is_the_one_of_the_facts():
-    scales = {each.features: each.critics.scale for each in BAIRD}
+    scales = {setting.features: setting.critics.scale for setting in BAIRD}
     assert scales == {"original": 0.0125, "one-hot": 0.1, "zero-hot": 0.00625, "aliased": 0.025}
-    for each in BAIRD:
-        assert (each.critics.power, each.critics.onset) == (0.6, 1e5)
-        assert each.actor == schedules.polynomial(1e-2, 0.9, 1e5)
-        assert (each.ridges, each.num_steps) == ((1e-3,), 1_000_000)
-        assert not each.start.any()
-        assert each.build().x.shape[1] == {"original": 8, "aliased": 6}.get(each.features, 7)
+    for setting in BAIRD:
+        assert (setting.critics.power, setting.critics.onset) == (0.6, 1e5)
+        assert setting.actor == schedules.polynomial(1e-2, 0.9, 1e5)
+        assert (setting.ridges, setting.num_steps) == ((1e-3,), 1_000_000)
+        assert not setting.start.any()
+        assert setting.build().x.shape[1] == {"original": 8, "aliased": 6}.get(setting.features, 7)
 
 
 def test_garnets_differ_in_the_features_of_the_emphasis_only():
@@ -82,14 +82,14 @@ def test_garnets_differ_in_the_features_of_the_emphasis_only():
 
 
 def test_the_warnings_change_one_thing_each():
-    usual = WARNINGS["as above"]
+    original = WARNINGS["as above"]
     changes = [
         {
             field.name
-            for field in dataclasses.fields(each)
-            if getattr(each, field.name) != getattr(usual, field.name)
+            for field in dataclasses.fields(setting)
+            if getattr(setting, field.name) != getattr(original, field.name)
         }
-        for each in WARNINGS.values()
+        for setting in WARNINGS.values()
     ]
     assert changes == [set(), {"theta"}, {"theta", "delay"}, {"actor"}, {"ridges"}]
 
@@ -100,8 +100,8 @@ def test_the_clock_is_the_sum_of_the_actors_step_sizes():
 
 
 def test_every_experiment_has_a_name_of_its_own():
-    names = [each.name for each in convergence.EXPERIMENTS]
-    assert len(set(names)) == len(names) == len(convergence._RUN)
+    names = [experiment.name for experiment in convergence.EXPERIMENTS]
+    assert len(set(names)) == len(names) == len(convergence._NAMED_SETTINGS)
 
 
 # What runs mean
@@ -109,52 +109,52 @@ def test_every_experiment_has_a_name_of_its_own():
 
 @pytest.fixture(scope="module")
 def short():
-    """A Garnet, run for 800 steps in double precision with its weights kept beside the meaning."""
+    """A Garnet, 800 steps in double precision: its weights, and what is derived from them."""
     setting = dataclasses.replace(GARNETS[3], ridges=(1e-4, 1e-2), delay=100)
     problem = setting.build()
-    each = dataclasses.replace(setting.experiment("short"), num_steps=800, num_runs=2)
-    kept = dataclasses.replace(each, derive=None, dtype="float64")
-    meant = dataclasses.replace(each, dtype="float64")
-    return setting, problem, run(kept).squeeze(), run(meant).squeeze()
+    experiment = dataclasses.replace(setting.experiment("short"), num_steps=800, num_runs=2)
+    derived = dataclasses.replace(experiment, dtype="float64")
+    weights = dataclasses.replace(derived, derive=None)
+    return setting, problem, run(weights).squeeze(), run(derived).squeeze()
 
 
 def test_what_is_derived_is_what_the_weights_mean(short):
-    setting, problem, kept, meant = short
+    setting, problem, weights, derived = short
     names = {"emphasis_tracking": ("emphasis.w", 8), "critic_tracking": ("critic.u", 16)}
     for learner in setting.algorithms:
         for ridge in setting.ridges:
-            part = kept[f"{learner}_weights"].sel(ridge=ridge)
+            agent_weights = weights[f"{learner}_weights"].sel(ridge=ridge)
 
-            def of(name, size, part=part, learner=learner):
+            def select(name, size, agent_weights=agent_weights, learner=learner):
                 labels = [f"{name}[{n}]" for n in range(size)]
-                return part.sel({f"{learner}_weight": labels}).values
+                return agent_weights.sel({f"{learner}_weight": labels}).values
 
-            theta = of("theta", 8)
-            given = {"u": of("critic.u", 16)}
-            given |= {"w": of("emphasis.w", 8)} if learner == "cof-pac" else {}
-            expected = track(problem, setting.policy, theta, ridge, **given)
-            found = meant.sel(learner=learner, ridge=ridge)
+            theta = select("theta", 8)
+            critics = {"u": select("critic.u", 16)}
+            critics |= {"w": select("emphasis.w", 8)} if learner == "cof-pac" else {}
+            expected = track(problem, setting.policy, theta, ridge, **critics)
+            dataset = derived.sel(learner=learner, ridge=ridge)
             for name, values in expected.items():
-                np.testing.assert_allclose(found[name], values, rtol=1e-6)
-            np.testing.assert_allclose(found["theta"], theta[:, -1], rtol=1e-6)
+                np.testing.assert_allclose(dataset[name], values, rtol=1e-6)
+            np.testing.assert_allclose(dataset["theta"], theta[:, -1], rtol=1e-6)
             if learner != "cof-pac":
-                assert np.isnan(found["emphasis_tracking"]).all()
-    assert names.keys() <= set(meant)
-    assert not any(str(name).endswith("_weights") for name in meant)
+                assert np.isnan(dataset["emphasis_tracking"]).all()
+    assert names.keys() <= set(derived)
+    assert not any(str(name).endswith("_weights") for name in derived)
 
 
 def test_agents_start_at_theta_and_their_critics_at_0(short):
-    setting, problem, kept, _ = short
+    setting, problem, weights, _ = short
     for algorithm, speed in (("cof-pac", 1.0), ("ace", 1.0), ("off-pac", 10.0)):
         agent = setting.agent(problem, algorithm, 1e-4)
         start = agent.init(jax.random.key(0), jax.tree.map(jnp.asarray, ANY))
         assert all(not leaf.any() for leaf in jax.tree.leaves((start.emphasis, start.critic)))
         assert float(agent.step_size(0.0)) == pytest.approx(speed * 5e-3)
-        first = kept[f"{algorithm}_weights"].isel(time=24, ridge=0)  # step 100: the actor waits
+        first = weights[f"{algorithm}_weights"].isel(time=24, ridge=0)  # step 100: the actor waits
         theta = first.sel({f"{algorithm}_weight": [f"theta[{n}]" for n in range(8)]})
         np.testing.assert_array_equal(theta, np.zeros((2, 8)))
         assert np.abs(first).max() > 0
-        last = kept[f"{algorithm}_weights"].isel(time=-1, ridge=0)
+        last = weights[f"{algorithm}_weights"].isel(time=-1, ridge=0)
         assert np.abs(last.sel({f"{algorithm}_weight": ["theta[0]"]})).min() > 0
 
 
@@ -162,12 +162,12 @@ def test_agents_start_at_theta_and_their_critics_at_0(short):
 
 
 def test_levels_are_where_fields_lead():
-    found = levels.levels(EPISODIC, 1e-3)
+    objectives = levels.levels(EPISODIC, 1e-3)
     expected = {"exact-gradient": 1.25, "cof-pac": 1.25, "off-pac": 0.875}
-    assert found == pytest.approx(expected, abs=1e-4)
-    found = levels.levels(CONTINUING, 1e-3)
+    assert objectives == pytest.approx(expected, abs=1e-4)
+    objectives = levels.levels(CONTINUING, 1e-3)
     expected = {"exact-gradient": 9.25, "cof-pac": 9.25, "off-pac": 4.875}
-    assert found == pytest.approx(expected, abs=1e-3)
+    assert objectives == pytest.approx(expected, abs=1e-3)
 
 
 def test_ascent_follows_the_gradient_on_the_clock_of_the_actor():
@@ -185,18 +185,20 @@ def test_ascent_follows_the_gradient_on_the_clock_of_the_actor():
 def test_conditioning_is_the_bias_and_the_slowest_mode_of_the_slower_critic():
     for setting, ridge in ((CONTINUING, 1e-2), (BAIRD[0], 1e-3)):
         problem, policy, theta = setting.build(), setting.policy, setting.start
-        found = levels.conditioning(setting, ridge)
+        conditioning = levels.conditioning(setting, ridge)
         if setting is CONTINUING:
             bias = np.linalg.norm(oracle.bias(problem, policy, theta, ridge))
             gradient = np.linalg.norm(oracle.policy_gradient(problem, policy, theta))
-            assert found["relative_bias"] == pytest.approx(bias / gradient, rel=1e-6)
+            assert conditioning["relative_bias"] == pytest.approx(bias / gradient, rel=1e-6)
         pi = oracle.probabilities(policy, theta)
         modes = [
-            np.linalg.eigvals(make(problem, pi, ridge).matrix).real
-            for make in (oracle.gem_system, oracle.gq2_system)
+            np.linalg.eigvals(system(problem, pi, ridge).matrix).real
+            for system in (oracle.gem_system, oracle.gq2_system)
         ]
-        slow = [each[each > 1e-10].min() for each in modes]  # Baird's C is singular: one stands
-        assert found["critic_time"] == pytest.approx(1.0 / min(slow), rel=1e-6)
+        slowest = [
+            parts[parts > 1e-10].min() for parts in modes
+        ]  # Baird's C is singular: one stands
+        assert conditioning["critic_time"] == pytest.approx(1.0 / min(slowest), rel=1e-6)
 
 
 def test_the_theorem_covers_what_has_a_constant_discount_and_independent_features():
@@ -211,27 +213,27 @@ def test_the_theorem_covers_what_has_a_constant_discount_and_independent_feature
     with pytest.warns(UserWarning, match="decays no faster"):
         covered, missing = levels.covered_by_theorem_3(equal, 1e-3)
     assert not covered
-    assert any("slower" in each for each in missing)
+    assert any("slower" in assumption for assumption in missing)
 
 
 # What is said
 
 
 @pytest.fixture
-def few(monkeypatch):
+def few_settings(monkeypatch):
     """The figure with two Garnets in place of twenty, without Baird."""
     tabular, aliased = FEW[2:]
-    run = dict(zip("abcd", FEW, strict=True)) | {"longer": LONGER}
-    run |= {f"warning-{number}": each for number, each in enumerate(WARNINGS.values())}
+    settings = dict(zip("abcd", FEW, strict=True)) | {"longer": LONGER}
+    settings |= {f"warning-{index}": setting for index, setting in enumerate(WARNINGS.values())}
     monkeypatch.setattr(convergence, "SETTINGS", FEW)
     monkeypatch.setattr(convergence, "GARNETS", (tabular, aliased))
-    monkeypatch.setattr(convergence, "_RUN", run)
+    monkeypatch.setattr(convergence, "_NAMED_SETTINGS", settings)
 
 
-def made_up(curve):
-    """Datasets whose curves are what a function of setting, algorithm and ridge gives."""
+def make_datasets(curve):
+    """Makes datasets with the curves that a function of setting, algorithm and ridge returns."""
     datasets = []
-    for setting in convergence._RUN.values():
+    for setting in convergence._NAMED_SETTINGS.values():
         axes = ("problem", "features", "learner", "ridge", "run", "time")
         coordinates = {
             "problem": [setting.problem],
@@ -242,20 +244,20 @@ def made_up(curve):
             "time": 100 * np.arange(1, RECORDS + 1),
         }
         shape = tuple(len(values) for values in coordinates.values())
-        found = {name: np.zeros(shape) for name in TRACKED[:3]}
+        arrays = {name: np.zeros(shape) for name in TRACKED[:3]}
         for row, algorithm in enumerate(setting.algorithms):
             for column, ridge in enumerate(setting.ridges):
                 for name, values in curve(setting, algorithm, ridge).items():
-                    found[name][0, 0, row, column] = values
+                    arrays[name][0, 0, row, column] = values
         dataset = xarray.Dataset(coords=coordinates)
-        for name, values in found.items():
+        for name, values in arrays.items():
             dataset[name] = axes, values
-        dataset["diverged"] = axes, ~np.isfinite(found["objective"])
+        dataset["diverged"] = axes, ~np.isfinite(arrays["objective"])
         datasets.append(dataset)
     return datasets
 
 
-def well(setting, algorithm, ridge, ours=8.2, theirs=7.0, late=0.0):
+def good_curve(setting, algorithm, ridge, ours=8.2, theirs=7.0, late=0.0):
     """COF-PAC ends higher, and its gradient falls into the band of the bias."""
     end = {"cof-pac": ours, "ace": 7.5, "off-pac": theirs}[algorithm]
     if setting is WARNINGS["from theta = 0"]:
@@ -269,24 +271,24 @@ def well(setting, algorithm, ridge, ours=8.2, theirs=7.0, late=0.0):
 
 
 def verdicts(curve):
-    return [each["holds"] for each in convergence.summarise(made_up(curve))["claims"]]
+    return [claim["holds"] for claim in convergence.summarise(make_datasets(curve))["claims"]]
 
 
-def test_every_claim_can_hold(few):
-    assert verdicts(well) == [True] * 5
+def test_every_claim_can_hold(few_settings):
+    assert verdicts(good_curve) == [True] * 5
 
 
-def test_rows_have_what_the_curves_have(few):
-    rows = convergence.summarise(made_up(well))["rows"]
+def test_rows_have_what_the_curves_have(few_settings):
+    rows = convergence.summarise(make_datasets(good_curve))["rows"]
     assert all(list(row) == ROW for row in rows)
-    found = {(row["problem"], row["features"], row["algorithm"], row["ridge"]) for row in rows}
+    points = {(row["problem"], row["features"], row["algorithm"], row["ridge"]) for row in rows}
     expected = {
-        (each.problem, each.features, algorithm, ridge)
-        for each in FEW
-        for algorithm in (*each.algorithms, "exact-gradient")
-        for ridge in each.ridges
+        (setting.problem, setting.features, algorithm, ridge)
+        for setting in FEW
+        for algorithm in (*setting.algorithms, "exact-gradient")
+        for ridge in setting.ridges
     }
-    assert found == expected
+    assert points == expected
     assert len(rows) == len(expected)
     row = next(row for row in rows if row["algorithm"] == "cof-pac")
     ends = 8.2 - 0.001 * np.arange(RUNS)
@@ -303,21 +305,21 @@ def test_rows_have_what_the_curves_have(few):
     assert (exact["runs"], exact["objective_std"], exact["steps"]) == (1, 0.0, 1000)
 
 
-def test_theorem_3_needs_every_run_and_the_last_tenth(few):
-    def of_run(setting, algorithm, ridge, run, time, norm):
-        found = well(setting, algorithm, ridge)
-        found["gradient_norm"][run, time] = norm
-        return found
+def test_theorem_3_needs_every_run_and_the_last_tenth(few_settings):
+    def curve(setting, algorithm, ridge, run, time, norm):
+        curves = good_curve(setting, algorithm, ridge)
+        curves["gradient_norm"][run, time] = norm
+        return curves
 
-    assert not verdicts(partial(of_run, run=3, time=-1, norm=9.0))[0]
-    assert verdicts(partial(of_run, run=3, time=-2, norm=9.0))[0]  # before the last tenth
-    assert not verdicts(partial(well, late=0.2))[0]  # the limit is 0.0071 at the episodic one
+    assert not verdicts(partial(curve, run=3, time=-1, norm=9.0))[0]
+    assert verdicts(partial(curve, run=3, time=-2, norm=9.0))[0]  # before the last tenth
+    assert not verdicts(partial(good_curve, late=0.2))[0]  # the limit is 0.0071 at the episodic one
     inside = {"late": -0.05}  # below the bias
-    assert verdicts(partial(well, **inside))[0]
+    assert verdicts(partial(good_curve, **inside))[0]
 
 
-def test_the_evidence_of_theorem_3_is_relative_to_the_first_gradient(few):
-    claim = convergence.summarise(made_up(well))["claims"][0]
+def test_the_evidence_of_theorem_3_is_relative_to_the_first_gradient(few_settings):
+    claim = convergence.summarise(make_datasets(good_curve))["claims"][0]
     cases = claim["evidence"]["cases"]
     assert len(cases) == claim["evidence"]["held"] == 3 + 1 + 2 + 1
     (earlier,) = claim["evidence"]["earlier"]  # which LONGER decides
@@ -327,15 +329,15 @@ def test_the_evidence_of_theorem_3_is_relative_to_the_first_gradient(few):
     assert [case["covered"] for case in cases] == [False] * 3 + [True] * 4
 
 
-def test_a_run_that_diverged_is_neither_left_out_nor_below_a_limit(few):
+def test_a_run_that_diverged_is_neither_left_out_nor_below_a_limit(few_settings):
     def curve(setting, algorithm, ridge):
-        found = well(setting, algorithm, ridge)
+        curves = good_curve(setting, algorithm, ridge)
         if algorithm == "cof-pac":
-            for values in found.values():
+            for values in curves.values():
                 values[5, 4:] = np.nan
-        return found
+        return curves
 
-    summary = convergence.summarise(made_up(curve))
+    summary = convergence.summarise(make_datasets(curve))
     row = next(row for row in summary["rows"] if row["algorithm"] == "cof-pac")
     assert (row["diverged_runs"], row["objective_mean"], row["objective_min"]) == (
         1,
@@ -343,45 +345,47 @@ def test_a_run_that_diverged_is_neither_left_out_nor_below_a_limit(few):
         -np.inf,
     )
     assert row["smallest_difference_last_tenth"] == np.inf
-    assert [each["holds"] for each in summary["claims"]] == [False, False, True, True, True]
+    assert [claim["holds"] for claim in summary["claims"]] == [False, False, True, True, True]
 
 
-def test_cof_pac_must_be_above_in_every_run_on_the_counterexample(few):
+def test_cof_pac_must_be_above_in_every_run_on_the_counterexample(few_settings):
     def curve(setting, algorithm, ridge):
-        found = well(setting, algorithm, ridge)
+        curves = good_curve(setting, algorithm, ridge)
         if algorithm == "off-pac" and setting is CONTINUING:
-            found["objective"][2, -1] = 8.9
-        return found
+            curves["objective"][2, -1] = 8.9
+        return curves
 
     assert verdicts(curve)[1:] == [False, True, True, True]
 
 
-def test_on_garnets_above_means_by_a_hundredth_of_the_gain(few):
+def test_on_garnets_above_means_by_a_hundredth_of_the_gain(few_settings):
     setting = GARNETS[0]
     start = oracle.objective(setting.build(), np.full((8, 2), 0.5))
     gain = levels.levels(setting, 1e-4)["exact-gradient"] - start
 
-    def curve(setting, algorithm, ridge, part):
-        by = {"ours": 7.0 + part * gain} if setting in GARNETS else {}
-        return well(setting, algorithm, ridge, **by)
+    def curve(setting, algorithm, ridge, share):
+        changes = {"ours": 7.0 + share * gain} if setting in GARNETS else {}
+        return good_curve(setting, algorithm, ridge, **changes)
 
-    assert verdicts(partial(curve, part=0.011))[2:4] == [True, True]
-    assert verdicts(partial(curve, part=0.009))[2:4] == [False, False]
-    cases = convergence.summarise(made_up(partial(curve, part=-0.5)))["claims"][2]["evidence"]
+    assert verdicts(partial(curve, share=0.011))[2:4] == [True, True]
+    assert verdicts(partial(curve, share=0.009))[2:4] == [False, False]
+    cases = convergence.summarise(make_datasets(partial(curve, share=-0.5)))["claims"][2][
+        "evidence"
+    ]
     assert cases["cases"][0]["p_value_of_the_opposite"] < 1e-3
     assert cases["cases"][0]["gain"] == pytest.approx(gain, rel=1e-9)
 
 
-def test_waiting_must_pay(few):
+def test_waiting_must_pay(few_settings):
     def curve(setting, algorithm, ridge):
-        same = setting is WARNINGS["from theta = 0, the actor waits"]
-        return well(setting, algorithm, ridge, **({"ours": 0.8} if same else {}))
+        is_waiting = setting is WARNINGS["from theta = 0, the actor waits"]
+        return good_curve(setting, algorithm, ridge, **({"ours": 0.8} if is_waiting else {}))
 
     assert verdicts(curve) == [True, True, True, True, False]
 
 
-def test_the_table_has_a_line_for_each_setting_and_ridge(few):
-    columns, lines = convergence.table(convergence.summarise(made_up(well))["rows"])
+def test_the_table_has_a_line_for_each_setting_and_ridge(few_settings):
+    columns, lines = convergence.table(convergence.summarise(make_datasets(good_curve))["rows"])
     assert [line[:3] for line in lines] == [
         ["counterexample", "tabular", "0.001"],
         ["counterexample", "tabular", "1e-05"],
@@ -402,18 +406,20 @@ def test_the_table_has_a_line_for_each_setting_and_ridge(few):
 def test_reproduce_writes_and_prints_the_figure(reproduced):
     folder, status, out, err = reproduced["convergence"]
     assert status == 0, err
-    summary, words = json.loads((folder / "summary.json").read_text()), " ".join(out.split())
+    summary, text = json.loads((folder / "summary.json").read_text()), " ".join(out.split())
     assert all(list(row) == ROW for row in summary["rows"])
-    problems_seen = {row["problem"] for row in summary["rows"]}
+    problems = {row["problem"] for row in summary["rows"]}
     garnets = {f"garnet-{number}" for number in range(10)}
-    assert problems_seen == {"counterexample", "counterexample-continuing", "baird"} | garnets
+    assert problems == {"counterexample", "counterexample-continuing", "baird"} | garnets
     assert {row["algorithm"] for row in summary["rows"]} == set(figure.COLORS)
     assert {row["runs"] for row in summary["rows"] if row["algorithm"] != "exact-gradient"} == {2}
-    assert sorted(path.stem for path in (folder / "data").iterdir()) == sorted(convergence._RUN)
+    assert sorted(path.stem for path in (folder / "data").iterdir()) == sorted(
+        convergence._NAMED_SETTINGS
+    )
     for claim in summary["claims"]:
         verdict = "holds" if claim["holds"] else "not shown"
-        assert f"{verdict} {claim['claim']} ({claim['evidence']['held']} of " in words
-    assert {each["variant"] for each in summary["warnings"]} == set(WARNINGS)
+        assert f"{verdict} {claim['claim']} ({claim['evidence']['held']} of " in text
+    assert {warning["variant"] for warning in summary["warnings"]} == set(WARNINGS)
     assert summary["engines"] == {name: ["fused"] for name in ("cof-pac", "ace", "off-pac")}
     assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
     assert b"<svg" in (folder / "figure.svg").read_bytes()
@@ -441,15 +447,15 @@ def test_the_figure_in_full_size_shows_the_theorem_and_the_counterexample():
         for row in summary["rows"]
     }
 
-    def near(place, expected, by):
-        assert rows[place]["objective_mean"] == pytest.approx(expected, abs=by)
+    def assert_near(point, expected, tolerance):
+        assert rows[point]["objective_mean"] == pytest.approx(expected, abs=tolerance)
 
-    near(("counterexample", "tabular", "cof-pac", 1e-3), 1.248, 1e-3)
-    near(("counterexample", "tabular", "ace", 1e-3), 1.248, 1e-3)
-    near(("counterexample", "tabular", "off-pac", 1e-3), 0.870, 2e-3)
-    near(("counterexample-continuing", "tabular", "cof-pac", 1e-5), 9.18, 0.03)
-    near(("counterexample-continuing", "tabular", "cof-pac", 1e-3), 8.83, 0.05)
-    near(("counterexample-continuing", "tabular", "off-pac", 1e-3), 5.05, 0.15)
+    assert_near(("counterexample", "tabular", "cof-pac", 1e-3), 1.248, 1e-3)
+    assert_near(("counterexample", "tabular", "ace", 1e-3), 1.248, 1e-3)
+    assert_near(("counterexample", "tabular", "off-pac", 1e-3), 0.870, 2e-3)
+    assert_near(("counterexample-continuing", "tabular", "cof-pac", 1e-5), 9.18, 0.03)
+    assert_near(("counterexample-continuing", "tabular", "cof-pac", 1e-3), 8.83, 0.05)
+    assert_near(("counterexample-continuing", "tabular", "off-pac", 1e-3), 5.05, 0.15)
     assert rows["counterexample-continuing", "tabular", "ace", 1e-3]["objective_min"] < 5.0
     sharp = rows["baird", "one-hot", "cof-pac", 1e-3]
     assert sharp["gradient_norm"] == pytest.approx(3.43, abs=0.01)

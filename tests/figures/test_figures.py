@@ -584,18 +584,18 @@ def test_evidence_has_the_chosen_step_sizes_and_medians(summaries):
 
 def test_a_claim_needs_all_cases_or_as_many_as_it_says():
     def cases(*values):
-        return [{"p_value": p, "also": also} for p, also in values]
+        return [{"p_value": p, "condition": condition} for p, condition in values]
 
     weak, strong = (0.051, True), (0.05, True)
     assert assess_claim("", cases(strong, strong))["holds"] is True
     assert assess_claim("", cases(strong, weak))["holds"] is False
-    assert assess_claim("", cases(strong, weak), needed=1)["holds"] is True
-    assert assess_claim("", cases((0.0, False), weak), needed=1)["holds"] is False
+    assert assess_claim("", cases(strong, weak), num_needed=1)["holds"] is True
+    assert assess_claim("", cases((0.0, False), weak), num_needed=1)["holds"] is False
     found = assess_claim("text", cases(strong, weak, (0.0, False)))
     assert found["claim"] == "text"
     assert found["evidence"]["held"] == 1
     assert [case["holds"] for case in found["evidence"]["cases"]] == [True, False, False]
-    assert all("also" not in case for case in found["evidence"]["cases"])
+    assert all("condition" not in case for case in found["evidence"]["cases"])
 
 
 # Exact levels

@@ -109,7 +109,7 @@ def test_every_column_of_the_table_is_what_its_title_says(capsys):
     for s, deviation in enumerate(("2", "3", "inf")):
         expected = [exact["stationary"][s], exact["emphasis"][s], None]
         expected += [exact["density_ratio"][s], exact["values"][s], q[s, 0], q[s, 1]]
-        words = [deviation if y is None else tables.number(float(y)) for y in expected]
+        words = [deviation if y is None else tables.format_number(float(y)) for y in expected]
         assert rows[str(s)] == words
 
 
@@ -120,7 +120,7 @@ def test_summaries_weigh_states_by_the_behaviour(capsys):
     lines = capsys.readouterr().out.splitlines()
     line = next(x for x in lines if x.strip().startswith("mean under d"))
     mean = problem.stationary @ exact["emphasis"]
-    assert line.split()[4] == tables.number(float(mean))
+    assert line.split()[4] == tables.format_number(float(mean))
 
 
 def test_only_what_is_rounding_is_printed_as_zero(capsys):

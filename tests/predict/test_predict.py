@@ -30,15 +30,15 @@ AFFINE = [name for name in CONTRACT if name not in ("etd", "gem-etd", "etq")]
 FEATURES = ("original", "one-hot", "zero-hot", "aliased")
 
 
-def made(name, problem, target):
-    """A learner of the contract table, with the step size and the ridge given there."""
+def make_learner(name, problem, target):
+    """Returns a learner of the contract table, with the step size and the ridge given there."""
     return CONTRACT[name][0](transcriptions.emphasis(problem, target))
 
 
 def steps(problem, target, s, a):
-    """All that can happen from a state and an action on: its probability, and what is seen."""
-    known, actions = transcriptions.outcomes(problem), problem.behavior.shape[1]
-    for _, s_next, p, r, gamma in known[s * actions + a]:
+    """Yields what can happen after a state and an action: its probability, and what is seen."""
+    outcomes, actions = transcriptions.outcomes(problem), problem.behavior.shape[1]
+    for _, s_next, p, r, gamma in outcomes[s * actions + a]:
         for a_next in range(actions):
             y = SimpleNamespace(t=0, s=s, a=a, r=r, gamma=gamma, s_next=s_next, a_next=a_next)
             yield p * problem.behavior[s_next, a_next], *transcriptions.seen(problem, target, [y])
@@ -57,7 +57,7 @@ def squared_error(problem, target, name, measure):
     return lambda d, y, p: plain.d @ (plain.x @ d["nu"] - v) ** 2
 
 
-def enumerated(problem, target, name, measure, labels, points, num_steps):
+def enumerate_moments(problem, target, name, measure, labels, points, num_steps):
     """Mean, second moments and mean squared error at each time, by a walk along all paths."""
     update, size = transcriptions.LEARNERS[name][1], len(labels)
     error = squared_error(problem, target, name, measure)
@@ -82,34 +82,34 @@ def enumerated(problem, target, name, measure, labels, points, num_steps):
         d = {}
         for label, number in zip(labels, point, strict=True):
             d.setdefault(label.split("[")[0], []).append(number)
-        d = {full: np.array(numbers) for full, numbers in d.items()}
+        d = {weight: np.array(numbers) for weight, numbers in d.items()}
         for s, a in follow:
             walk(problem.start[s] * problem.behavior[s, a] / len(points), d, s, a, 0)
     return first, second, square
 
 
-def labels_of(problem, name):
-    """What the weights of a learner are called, in the order of its state."""
-    found = []
-    for full, kind in transcriptions.LEARNERS[name][0].items():
+def weight_labels(problem, name):
+    """Returns the names of the weights of a learner, in the order of its state."""
+    labels = []
+    for weight, kind in transcriptions.LEARNERS[name][0].items():
         size = kind[1] if isinstance(kind, tuple) else "x"
         size = size if isinstance(size, int) else getattr(problem, size).shape[-1]
-        found += [f"{full}[{number}]" for number in range(size)]
-    return found
+        labels += [f"{weight}[{number}]" for number in range(size)]
+    return labels
 
 
 @pytest.mark.parametrize("name", AFFINE)
 def test_the_recursion_is_the_enumeration_of_all_paths(name):
     """With a discount that varies, and a start that is not stationary, to 1e-12."""
     problem, target = build((2, 2, 2, 3), 11, varying=True)
-    learner, rng = made(name, problem, target), np.random.default_rng(5)
-    labels = labels_of(problem, name)
+    learner, rng = make_learner(name, problem, target), np.random.default_rng(5)
+    labels = weight_labels(problem, name)
     size, num_steps = len(labels), 2
     center, root = rng.normal(size=size), 0.5 * rng.normal(size=(size, size))
-    # A law of 2n points that has this mean, and the covariance root root'.
+    # A distribution on 2n points that has this mean, and the covariance root root'.
     points = [center + sign * np.sqrt(size) * column for column in root.T for sign in (-1.0, 1.0)]
     measure = "value" if name in ("gq2", "gtd2", "tdc", "td", "etd-exact") else "emphasis"
-    first, second, square = enumerated(
+    first, second, square = enumerate_moments(
         problem, target, name, measure, labels, points or [center], num_steps
     )
     curve = predict.learning_curve(
@@ -128,12 +128,12 @@ def test_the_recursion_is_the_enumeration_of_all_paths(name):
     np.testing.assert_allclose(curve.rmse**2, square, rtol=1e-12, atol=1e-20)
 
 
-def kronecker(found, size):
+def kronecker(affine, size):
     r"""$\sum_y\Pr(y|z)B(y)\otimes B(y)$ from $z$ to $z'$ (or $B$ alone), on whole matrices."""
-    count, width = len(found.start), found.matrix.shape[1] ** size
+    count, width = len(affine.start), affine.matrix.shape[1] ** size
     operator = np.zeros((count, width, count, width))
     for B, p, z, z_next in zip(
-        found.matrix, found.probability, found.source, found.destination, strict=True
+        affine.matrix, affine.probability, affine.source, affine.destination, strict=True
     ):
         operator[z_next, :, z] += p * (np.kron(B, B) if size == 2 else B)
     return operator.reshape(count * width, count * width)
@@ -145,8 +145,8 @@ def radius(matrix):
 
 def test_powers_by_squaring_are_steps_one_by_one_and_a_krylov_space_says_the_same(monkeypatch):
     problem = problems.baird("aliased", solid=0.3)
-    found = predict.affine_map(problem, learners.gem(0.025))
-    operator, start = moments.recursion(found), moments.initial_moments(found)
+    affine = predict.affine_map(problem, learners.gem(0.025))
+    operator, start = moments.recursion(affine), moments.initial_moments(affine)
     stepped, every = operator.pack(start), []
     for _ in range(301):
         every.append(stepped)
@@ -159,7 +159,7 @@ def test_powers_by_squaring_are_steps_one_by_one_and_a_krylov_space_says_the_sam
     np.testing.assert_allclose(dense.totals(row, times), summed[times], rtol=1e-9)
     monkeypatch.setattr(moments, "DENSE", 10)
     far = np.array([0, 1000, 10**6, 10**9])
-    krylov = moments.path(operator, start, far, moments.weight_scale(found))
+    krylov = moments.path(operator, start, far, moments.weight_scale(affine))
     assert krylov.basis is not None
     assert len(krylov.matrix) < operator.size
     np.testing.assert_allclose(krylov.moments(far), dense.moments(far), rtol=1e-6, atol=1e-6)
@@ -167,15 +167,15 @@ def test_powers_by_squaring_are_steps_one_by_one_and_a_krylov_space_says_the_sam
 
 
 def test_a_krylov_space_that_is_too_small_is_not_believed(monkeypatch):
-    """With 32 vectors this learner seems to grow: what settles is found by larger spaces."""
+    """With 32 vectors this learner seems to grow: larger spaces find that it settles."""
     problem, stable, unstable = problems.baird("aliased"), learners.tdc(0.1), learners.tdc(1.0)
     far = [10**9]
     expected = predict.limit(problem, stable, measure="value").rmse
     monkeypatch.setattr(moments, "DENSE", 10)
-    monkeypatch.setattr(moments, "FIRST", 32)
-    found = predict.affine_map(problem, stable)
-    operator = moments.recursion(found)
-    start, scale = moments.initial_moments(found), moments.weight_scale(found)
+    monkeypatch.setattr(moments, "MIN_VECTORS", 32)
+    affine = predict.affine_map(problem, stable)
+    operator = moments.recursion(affine)
+    start, scale = moments.initial_moments(affine), moments.weight_scale(affine)
     path = moments.path(operator, start, np.array(far), scale)
     assert len(path.matrix) > 32
     curve = predict.learning_curve(problem, stable, far, measure="value")
@@ -186,19 +186,19 @@ def test_a_krylov_space_that_is_too_small_is_not_believed(monkeypatch):
 
 
 def test_the_mass_is_one_after_a_thousand_million_steps():
-    found = predict.affine_map(problems.baird("aliased"), learners.td(0.1))
-    operator, times = moments.recursion(found), np.array([10**9])
-    path = moments.path(operator, moments.initial_moments(found), times)
+    affine = predict.affine_map(problems.baird("aliased"), learners.td(0.1))
+    operator, times = moments.recursion(affine), np.array([10**9])
+    path = moments.path(operator, moments.initial_moments(affine), times)
     np.testing.assert_allclose(path.values(moments.mass(operator), times), 1.0, rtol=1e-9)
 
 
 def test_what_a_step_reads_is_found():
     problem, target = build((3, 2, 2, 5), 2, varying=True)
     for name in ("gem", "gq2", "td", "lms"):
-        found = predict.affine_map(problem, made(name, problem, target), target)
-        assert found.reads_next_action == (name == "gq2")
-        assert len(found.start) == (6 if name == "gq2" else 3)
-        np.testing.assert_allclose(np.bincount(found.source, found.probability), 1.0)
+        affine = predict.affine_map(problem, make_learner(name, problem, target), target)
+        assert affine.reads_next_action == (name == "gq2")
+        assert len(affine.start) == (6 if name == "gq2" else 3)
+        np.testing.assert_allclose(np.bincount(affine.source, affine.probability), 1.0)
     gem = learners.gem(ALPHA)
     after = dataclasses.replace(gem, predict=lambda d, y: gem.predict(gem.step(d, y), y))
     assert not predict.affine_map(problem, after).reads_next_action
@@ -208,31 +208,31 @@ def test_what_a_step_reads_is_found():
 
 def test_weights_start_as_the_learner_starts_them():
     problem = problems.baird()
-    found = predict.affine_map(problem, learners.gem(ALPHA))
-    normal = np.array([name.startswith("w") for name in found.names], float)
-    np.testing.assert_array_equal(found.covariance, np.diag(normal))
-    np.testing.assert_array_equal(found.mean, 0.0)
-    known = predict.affine_map(problem, learners.gem(ALPHA), initial=np.arange(16.0))
-    np.testing.assert_array_equal(known.mean, np.arange(16.0))
-    assert not known.covariance.any()
+    affine = predict.affine_map(problem, learners.gem(ALPHA))
+    normal = np.array([name.startswith("w") for name in affine.names], float)
+    np.testing.assert_array_equal(affine.covariance, np.diag(normal))
+    np.testing.assert_array_equal(affine.mean, 0.0)
+    shifted = predict.affine_map(problem, learners.gem(ALPHA), initial=np.arange(16.0))
+    np.testing.assert_array_equal(shifted.mean, np.arange(16.0))
+    assert not shifted.covariance.any()
 
 
 def test_directions_that_no_prediction_sees_are_left_out():
     r"""With the original features: $X u = 0$ for one $u$, in $\kappa$ and in $w$."""
     problem = problems.baird("original", solid=0.1)
-    found = predict.affine_map(problem, learners.gem(0.025))
-    seen = found.observable()
-    assert (found.matrix.shape[1], seen.matrix.shape[1]) == (16, 14)
-    assert radius(kronecker(found, 1)) >= 1 - 1e-12
-    assert radius(kronecker(seen, 1)) < 1 - 1e-6
+    affine = predict.affine_map(problem, learners.gem(0.025))
+    observable = affine.observable()
+    assert (affine.matrix.shape[1], observable.matrix.shape[1]) == (16, 14)
+    assert radius(kronecker(affine, 1)) >= 1 - 1e-12
+    assert radius(kronecker(observable, 1)) < 1 - 1e-6
     lost = np.linalg.svd(problem.x)[2][-1]
     for unseen in (np.r_[lost, 0 * lost], np.r_[0 * lost, lost]):
-        np.testing.assert_allclose(unseen @ seen.basis, 0.0, atol=1e-12)
+        np.testing.assert_allclose(unseen @ observable.basis, 0.0, atol=1e-12)
     times = np.array([0, 10, 1000])
     rmse = predict.learning_curve(problem, learners.gem(0.025), times).rmse
-    operator = moments.recursion(seen)
-    row = operator.functional(error_form(problem, None, seen, "emphasis"))
-    path = moments.path(operator, moments.initial_moments(seen), times)
+    operator = moments.recursion(observable)
+    row = operator.functional(error_form(problem, None, observable, "emphasis"))
+    path = moments.path(operator, moments.initial_moments(observable), times)
     np.testing.assert_allclose(path.values(row, times), rmse**2, rtol=1e-10)
 
 
@@ -241,8 +241,8 @@ def test_the_trace_settles_at_its_exact_variance(solid):
     """The oracle knows it from another recursion; at 0.3 it is infinite."""
     problem = problems.baird(solid=solid)
     variance = problem.stationary @ oracle.followon_variance(problem)
-    found = predict.limit(problem, learners.followon())
-    np.testing.assert_allclose(found.rmse, np.sqrt(variance), rtol=1e-9)
+    limit = predict.limit(problem, learners.followon())
+    np.testing.assert_allclose(limit.rmse, np.sqrt(variance), rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["gem", "gq2", "tdc"])
@@ -250,16 +250,16 @@ def test_the_limit_is_where_the_curve_goes_and_near_the_fixed_point(name):
     problem, target = build((3, 2, 2, 5), 5, varying=True)
     make = {"gem": learners.gem, "gq2": learners.gq2, "tdc": learners.tdc}[name]
     measure = "emphasis" if name == "gem" else "value"
-    found = predict.limit(problem, make(0.1), target=target, measure=measure)
+    limit = predict.limit(problem, make(0.1), target=target, measure=measure)
     curve = predict.learning_curve(problem, make(0.1), [10**8], target=target, measure=measure)
-    np.testing.assert_allclose(found.rmse, curve.rmse[0], rtol=1e-6)
-    for one, other in ((found.mean, curve.mean[0]), (found.covariance, curve.covariance[0])):
+    np.testing.assert_allclose(limit.rmse, curve.rmse[0], rtol=1e-6)
+    for one, other in ((limit.mean, curve.mean[0]), (limit.covariance, curve.covariance[0])):
         assert one is not None
         np.testing.assert_allclose(one, other, atol=1e-6)
-    found = predict.limit(problem, make(1e-4), target=target, measure=measure)
-    assert found.mean is not None
+    limit = predict.limit(problem, make(1e-4), target=target, measure=measure)
+    assert limit.mean is not None
     system = getattr(oracle, f"{name}_system")(problem, target)
-    np.testing.assert_allclose(found.mean, system.solution(), rtol=0.01, atol=0.01)
+    np.testing.assert_allclose(limit.mean, system.solution(), rtol=0.01, atol=0.01)
 
 
 def one_state(behavior, target, discount=0.5):
@@ -272,9 +272,9 @@ def test_the_three_thresholds_of_one_state_are_their_closed_forms():
     r"""TD there is $e_{t+1} = (1 - \alpha\rho_t(1 - \gamma))e_t$ with independent ratios."""
     mu, pi = np.array([0.9, 0.1]), np.array([0.4, 0.6])
     problem, rho = one_state(mu, pi), pi / mu
-    found = predict.thresholds(problem, learners.td)
-    np.testing.assert_allclose(found.mean, 2 / 0.5, rtol=1e-5)
-    np.testing.assert_allclose(found.mean_square, 2 / (mu @ rho**2) / 0.5, rtol=1e-5)
+    thresholds = predict.thresholds(problem, learners.td)
+    np.testing.assert_allclose(thresholds.mean, 2 / 0.5, rtol=1e-5)
+    np.testing.assert_allclose(thresholds.mean_square, 2 / (mu @ rho**2) / 0.5, rtol=1e-5)
     for size in (0.5, 3.0, 5.0):
         exponent = mu @ np.log(np.abs(1 - size * rho * 0.5))
         estimate = predict.lyapunov(
@@ -289,15 +289,15 @@ def test_at_a_threshold_the_spectral_radius_is_one(name, monkeypatch):
     """On whole matrices, by all eigenvalues; by a matrix and in a Krylov space."""
     problem, target = build((3, 2, 2, 2), 4, varying=True)
     factory = getattr(learners, name)
-    found = predict.thresholds(problem, factory, target=target)
+    thresholds = predict.thresholds(problem, factory, target=target)
     maps = affine_maps(problem, factory, ALPHA, target)
-    for size, threshold in ((1, found.mean), (2, found.mean_square)):
+    for size, threshold in ((1, thresholds.mean), (2, thresholds.mean_square)):
         for factor in (0.999, 1.001):
-            each = maps(factor * threshold).observable()
-            assert (radius(kronecker(each, size)) < 1) == (factor < 1)
+            affine = maps(factor * threshold).observable()
+            assert (radius(kronecker(affine, size)) < 1) == (factor < 1)
     monkeypatch.setattr(moments, "DENSE", 10)
     again = bisect_thresholds(maps)
-    np.testing.assert_allclose(again.mean_square, found.mean_square, rtol=1e-5)
+    np.testing.assert_allclose(again.mean_square, thresholds.mean_square, rtol=1e-5)
 
 
 def test_what_learns_nothing_is_stable_and_its_error_does_not_change():
@@ -306,8 +306,8 @@ def test_what_learns_nothing_is_stable_and_its_error_does_not_change():
     error = np.sqrt(problem.stationary @ (100.0 - oracle.emphasis(problem)) ** 2)
     np.testing.assert_allclose(predict.learning_curve(problem, guess, [0, 10**6]).rmse, error)
     np.testing.assert_allclose(predict.limit(problem, guess).rmse, error)
-    found = predict.thresholds(problem, lambda size: guess)
-    assert (found.mean, found.mean_square) == (np.inf, np.inf)
+    thresholds = predict.thresholds(problem, lambda size: guess)
+    assert (thresholds.mean, thresholds.mean_square) == (np.inf, np.inf)
     assert predict.lyapunov(problem, guess).high == -np.inf
     with pytest.raises(ValueError, match="no step size changes"):
         predict.best_step_size(problem, lambda size: guess, 10)
@@ -316,13 +316,13 @@ def test_what_learns_nothing_is_stable_and_its_error_does_not_change():
 def test_small_steps_are_not_noise():
     """Directions are lost for what they are, not for the rounding of a step of 1e-9."""
     for size in (1e-9, 1e-3):
-        found = predict.affine_map(problems.baird("original"), learners.gem(size))
-        assert found.observable().matrix.shape[1] == 14
+        affine = predict.affine_map(problems.baird("original"), learners.gem(size))
+        assert affine.observable().matrix.shape[1] == 14
 
 
 def test_where_the_mean_field_is_unstable_no_step_size_is_stable():
-    found = predict.thresholds(problems.two_state(), learners.td)
-    assert (found.mean, found.mean_square) == (0.0, 0.0)
+    thresholds = predict.thresholds(problems.two_state(), learners.td)
+    assert (thresholds.mean, thresholds.mean_square) == (0.0, 0.0)
     assert predict.limit(problems.two_state(), learners.td(0.1), measure="value").rmse == np.inf
     curve = predict.learning_curve(
         problems.two_state(), learners.td(0.1), [0, 10**9], measure="value"
@@ -331,7 +331,7 @@ def test_where_the_mean_field_is_unstable_no_step_size_is_stable():
     assert curve.rmse[1] == np.inf
 
 
-def diverged(problem, size, num_steps=10_000):
+def diverged_share(problem, size, num_steps=10_000):
     """The share of 20 simulated runs whose weights grow beyond all that is reasonable."""
     dataset = run(
         problem,
@@ -349,13 +349,13 @@ def diverged(problem, size, num_steps=10_000):
 def test_stable_in_mean_and_almost_surely_is_not_stable_in_mean_square():
     """Baird's counterexample, pi(solid) = 0.3, aliased: and simulation sees the exponent."""
     problem = problems.baird("aliased", solid=0.3)
-    found = predict.thresholds(problem, learners.gem)
-    assert found.mean_square < 0.1 < found.mean
+    thresholds = predict.thresholds(problem, learners.gem)
+    assert thresholds.mean_square < 0.1 < thresholds.mean
     stable = predict.lyapunov(problem, learners.gem(0.1), num_steps=20_000)
     unstable = predict.lyapunov(problem, learners.gem(0.15), num_steps=2000)
     assert stable.high < 0 < unstable.low
-    assert diverged(problem, 0.1) == 0.0
-    assert diverged(problem, 0.15) == 1.0
+    assert diverged_share(problem, 0.1) == 0.0
+    assert diverged_share(problem, 0.15) == 1.0
     curve = predict.learning_curve(problem, learners.gem(0.1), [10**5])
     assert curve.rmse[0] > 1e9  # carried by paths that no simulation sees
 
@@ -424,9 +424,9 @@ def test_what_is_not_affine_is_refused_and_its_affine_part_is_named():
     ],
 )
 def test_what_cannot_be_predicted_is_refused(arguments, message):
-    asked = {"problem": problems.two_state(), "learner": learners.gem(0.1), "times": [1]}
+    settings = {"problem": problems.two_state(), "learner": learners.gem(0.1), "times": [1]}
     with pytest.raises(ValueError, match=message):
-        predict.learning_curve(**{**asked, **arguments})
+        predict.learning_curve(**{**settings, **arguments})
 
 
 def test_weights_that_do_not_start_normal_must_be_given():
@@ -447,8 +447,8 @@ def test_what_does_not_fit_is_refused_with_the_memory_it_would_need(monkeypatch)
     with pytest.raises(ValueError, match=r"\d+ GiB of memory; at most 4 GiB"):
         predict.learning_curve(problem, learners.gem(0.01), [10])
     monkeypatch.setattr(moments, "DENSE", 10)
-    monkeypatch.setattr(moments, "FIRST", 8)
-    monkeypatch.setattr(moments, "MOST", 16)
+    monkeypatch.setattr(moments, "MIN_VECTORS", 8)
+    monkeypatch.setattr(moments, "MAX_VECTORS", 16)
     with pytest.raises(ValueError, match=r"with 16 vectors .* are known at 5 steps"):
         predict.learning_curve(problems.random_walk(), learners.gem(0.01), [5, 10**6])
 
@@ -509,7 +509,7 @@ def interval(samples, rng, tail=1e-3):
     return np.quantile(means, [tail, 1 - tail], axis=0)
 
 
-def squares(problem, learner, measure, weights, asked):
+def compute_squares(problem, learner, measure, weights, settings):
     """Simulated squared errors of each run, and their exact means, at four times or windows."""
     if measure == "value":
         actions = learner.name == "gq2"
@@ -519,19 +519,21 @@ def squares(problem, learner, measure, weights, asked):
             else (problem.x, problem.stationary)
         )
         truth = oracle.action_values(problem).ravel() if actions else oracle.values(problem)
-        found = (weights[..., -x.shape[1] :] @ x.T - truth) ** 2 @ d
-        times = asked["record_every"] * np.arange(1, 5)
-        return found, predict.learning_curve(problem, learner, times, measure="value").rmse ** 2
-    found = run(problem, {"one": learner}, measures={"square": SQUARE}, **asked)["square"]
-    each = predict.affine_map(problem, learner)
-    operator, times = moments.recursion(each), asked["record_every"] * np.arange(5)
-    row = operator.functional(error_form(problem, None, each, "emphasis"))
-    totals = moments.path(operator, moments.initial_moments(each), times).totals(row, times)
-    return found.sel(learner="one").values, np.diff(totals) / asked["record_every"]
+        squared_errors = (weights[..., -x.shape[1] :] @ x.T - truth) ** 2 @ d
+        times = settings["record_every"] * np.arange(1, 5)
+        curve = predict.learning_curve(problem, learner, times, measure="value")
+        return squared_errors, curve.rmse**2
+    dataset = run(problem, {"one": learner}, measures={"square": SQUARE}, **settings)
+    affine = predict.affine_map(problem, learner)
+    operator, times = moments.recursion(affine), settings["record_every"] * np.arange(5)
+    row = operator.functional(error_form(problem, None, affine, "emphasis"))
+    totals = moments.path(operator, moments.initial_moments(affine), times).totals(row, times)
+    squared_errors = dataset["square"].sel(learner="one").values
+    return squared_errors, np.diff(totals) / settings["record_every"]
 
 
-def maker(problem, name):
-    """What makes a learner from a step size, and what its error is about."""
+def factory_and_measure(problem, name):
+    """Returns what makes a learner from a step size, and the measure of its error."""
     if name == "etd-exact":
         m = oracle.emphasis(problem)
         return lambda size: learners.etd(learners.exact(m), size), "value"
@@ -540,17 +542,22 @@ def maker(problem, name):
 
 def require_agreement(problem, name, step_size, num_runs, num_steps):
     """Simulated means within five deviations, and mean squares in a bootstrap interval."""
-    make, measure = maker(problem, name)
+    make, measure = factory_and_measure(problem, name)
     learner, window = make(step_size), num_steps // 4
-    asked = {"num_steps": num_steps, "seeds": num_runs, "record_every": window, "dtype": "float64"}
-    dataset = run(problem, {"one": learner}, measures=["weights"], engine="fused", **asked)
+    settings = {
+        "num_steps": num_steps,
+        "seeds": num_runs,
+        "record_every": window,
+        "dtype": "float64",
+    }
+    dataset = run(problem, {"one": learner}, measures=["weights"], engine="fused", **settings)
     weights = dataset["one_weights"].values
     curve = predict.learning_curve(problem, learner, window * np.arange(1, 5), measure=measure)
     variance = np.diagonal(curve.covariance, axis1=1, axis2=2)
     far = np.abs(weights.mean(0) - curve.mean) - 5.0 * np.sqrt(variance / num_runs)
     assert (far <= 1e-9).all(), (name, far.max())
-    found, exact = squares(problem, learner, measure, weights, asked)
-    low, high = interval(found, np.random.default_rng(0))
+    squared_errors, exact = compute_squares(problem, learner, measure, weights, settings)
+    low, high = interval(squared_errors, np.random.default_rng(0))
     assert ((low <= exact) & (exact <= high)).all(), (name, low, exact, high)
 
 
@@ -583,5 +590,5 @@ def test_simulation_agrees_from_the_first_step_on_where_the_start_is_not_station
 )
 def test_ten_thousand_runs_agree_with_the_exact_curve(problem, name):
     """At half the threshold; where no step size is stable, at a small one."""
-    threshold = predict.thresholds(problem, maker(problem, name)[0]).mean_square
+    threshold = predict.thresholds(problem, factory_and_measure(problem, name)[0]).mean_square
     require_agreement(problem, name, threshold / 2 or 0.01, num_runs=10_000, num_steps=1000)

@@ -133,11 +133,11 @@ def test_a_damaged_file_is_refused_or_unharmed(path):
         damaged[position] ^= 0xFF
         path.write_bytes(damaged)
         try:
-            found = load(path)
+            loaded = load(path)
         except ValueError as error:
             messages.append(str(error))
         else:
-            np.testing.assert_array_equal(found.mdp.transition.data, problem.mdp.transition.data)
+            np.testing.assert_array_equal(loaded.mdp.transition.data, problem.mdp.transition.data)
     assert len(messages) > 100
     assert all(message.startswith("path: ") for message in messages)
 

@@ -29,7 +29,7 @@ def kernel(problem):
     return rows.reshape(*problem.behavior.shape, -1)
 
 
-def unchecked(function):
+def without_checks(function):
     """A function without the types that the tests check, as its users call it."""
     return inspect.unwrap(function)
 
@@ -167,7 +167,7 @@ def test_only_bairds_original_features_are_dependent(features, rank, size):
 @pytest.mark.parametrize("function", [problems.baird, problems.random_walk])
 def test_unknown_features_are_refused_with_the_known_ones(function):
     with pytest.raises(ValueError, match=r"features: got 'fourier'; one of .*, .* is required"):
-        unchecked(function)("fourier")
+        without_checks(function)("fourier")
 
 
 # Small problems.
@@ -191,7 +191,7 @@ def test_the_two_states_have_the_emphasis_of_geometric_visits():
     np.testing.assert_allclose(oracle.emphasis(problem), [1.0, 3.0], rtol=1e-14)
 
 
-def test_the_random_walk_has_the_values_and_law_of_the_book():
+def test_the_random_walk_has_the_values_and_distribution_of_the_book():
     problem = problems.random_walk()
     np.testing.assert_allclose(
         oracle.values(problem, problem.behavior), [1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6], rtol=1e-13
@@ -244,7 +244,7 @@ def test_boyans_values_follow_their_recursion(discount):
     np.testing.assert_allclose(oracle.values(problems.boyan(discount)), v, rtol=1e-13)
 
 
-def test_boyans_law_counts_the_visits_of_an_episode():
+def test_boyans_stationary_distribution_counts_the_visits_of_an_episode():
     visits = np.zeros(13)
     visits[12] = 1 / 13
     visits[11] = 1 / 13 + visits[12] / 2
@@ -277,7 +277,7 @@ def test_boyans_transitions():
     np.testing.assert_array_equal(problem.mdp.mean_reward[:, 1], [0, -2] + [-3] * 11)
 
 
-def test_the_collision_task_has_the_law_and_values_of_its_paper():
+def test_the_collision_task_has_the_distribution_and_values_of_its_paper():
     problem = problems.collision()
     np.testing.assert_allclose(
         problem.stationary, np.array([2, 4, 6, 8, 8, 4, 2, 1]) / 35, rtol=1e-13
@@ -303,14 +303,14 @@ def test_the_collision_task_ends_by_a_turn_or_at_the_end():
 
 
 def test_the_collision_tasks_features_are_six_bits_with_three_on():
-    drawn = [problems.collision(seed).x for seed in range(5)]
-    for x in drawn:
+    features = [problems.collision(seed).x for seed in range(5)]
+    for x in features:
         assert x.shape == (8, 6)
         assert set(np.unique(x)) == {0.0, 1.0}
         np.testing.assert_array_equal(x.sum(1), 3.0)
         assert len(np.unique(x, axis=0)) == 8
-    assert len({x.tobytes() for x in drawn}) == 5
-    np.testing.assert_array_equal(problems.collision(3).x, drawn[3])
+    assert len({x.tobytes() for x in features}) == 5
+    np.testing.assert_array_equal(problems.collision(3).x, features[3])
 
 
 # The aliasing counterexample.
@@ -325,9 +325,9 @@ def aliased_policies():
 def test_the_counterexample_has_the_objective_values_of_the_paper():
     problem = problems.counterexample()
     np.testing.assert_allclose(problem.stationary, [1 / 2, 1 / 8, 3 / 8], rtol=1e-14)
-    found = {name: oracle.objective(problem, policy) for name, policy in aliased_policies()}
+    objectives = {name: oracle.objective(problem, policy) for name, policy in aliased_policies()}
     # J = v(0)/2 + v(1)/8 + 3 v(2)/8 with v(1) = 2 or 0 and v(2) = 0 or 1
-    assert found == pytest.approx({(0, 0): 1.25, (0, 1): 0.375, (1, 0): 0.25, (1, 1): 0.875})
+    assert objectives == pytest.approx({(0, 0): 1.25, (0, 1): 0.375, (1, 0): 0.25, (1, 1): 0.875})
     for q, p in itertools.product(np.linspace(0.0, 1.0, 21), repeat=2):
         value = oracle.objective(problem, [[q, 1 - q], [p, 1 - p], [p, 1 - p]])
         assert value <= 1.25 + 1e-12
@@ -369,10 +369,10 @@ def test_every_garnet_is_irreducible_and_aperiodic(sizes):
     """A power of its behaviour's matrix is positive: Wielandt's n^2 - 2n + 2 suffices."""
     for seed in range(25):
         problem = problems.garnet(**sizes, seed=seed)
-        states = problem.mdp.num_states
+        num_states = problem.mdp.num_states
         possible = chain(problem) > 0
-        power = np.eye(states)
-        for _ in range(states**2 - 2 * states + 2):
+        power = np.eye(num_states)
+        for _ in range(num_states**2 - 2 * num_states + 2):
             power = ((power @ possible) > 0).astype(float)
         assert power.all()
 
@@ -409,8 +409,8 @@ def test_a_garnets_policies_interest_and_features():
     np.testing.assert_allclose(lazy.target, 1 / 3)
 
 
-def test_a_garnet_draws_from_the_laws_it_documents():
-    """Each sample is so large that its law cannot be mistaken for another."""
+def test_a_garnet_draws_from_the_distributions_it_documents():
+    """Each sample is so large that its distribution cannot be mistaken for another."""
     problem = problems.garnet(900, 4, 2, 3, greediness=2.0)
     for policy in (problem.behavior, problem.target):
         preference = np.log((policy - 0.1 / 4) / 0.9)  # up to a constant of each state
@@ -461,7 +461,7 @@ def test_a_grid_without_a_goal_is_visited_uniformly(width, height, slip):
 
 
 def step(column, row, move, width, height):
-    """Where a move leads, in plain words: right, down, left, up, and walls."""
+    """Returns where a move leads: right, down, left, up, and walls."""
     to_column, to_row = {
         0: (column + 1, row),
         1: (column, row + 1),
@@ -476,8 +476,8 @@ def step(column, row, move, width, height):
 @pytest.mark.parametrize(("width", "height", "slip"), [(3, 4, 0.1), (4, 2, 0.0), (2, 2, 1.0)])
 def test_the_moves_of_a_grid(width, height, slip, goal):
     problem = problems.grid(width, height, goal, slip)
-    states = width * height
-    expected = np.zeros((states, 4, states))
+    num_states = width * height
+    expected = np.zeros((num_states, 4, num_states))
     for row, column, action in itertools.product(range(height), range(width), range(4)):
         s = row * width + column
         for move in range(4):
@@ -485,7 +485,7 @@ def test_the_moves_of_a_grid(width, height, slip, goal):
             probability = (1 - slip) * (move == action) + slip / 4
             expected[s, action, to_row * width + to_column] += probability
     if goal:
-        expected[-1] = np.eye(states)[0]
+        expected[-1] = np.eye(num_states)[0]
     np.testing.assert_allclose(kernel(problem), expected, atol=1e-15)
 
 
@@ -541,12 +541,12 @@ FROZEN_LAKE = [0, 1, 2, 3, 4, 6, 8, 9, 10, 13, 14]  # 16 cells without four hole
 
 
 @pytest.mark.parametrize(
-    ("name", "kept"), [("FrozenLake-v1", 11), ("CliffWalking-v1", 37), ("Taxi-v4", 400)]
+    ("name", "num_states"), [("FrozenLake-v1", 11), ("CliffWalking-v1", 37), ("Taxi-v4", 400)]
 )
-def test_an_environments_values_are_those_of_its_table(name, kept):
+def test_an_environments_values_are_those_of_its_table(name, num_states):
     """Plain value iteration of the uniform policy on the raw table, ends included."""
     problem = problems.gymnasium(name, 0.8)
-    assert problem.mdp.num_states == kept == len(problem.labels)
+    assert problem.mdp.num_states == num_states == len(problem.labels)
     table = gymnasium.make(name).unwrapped.P  # pyright: ignore[reportAttributeAccessIssue]
     v = dict.fromkeys(table, 0.0)
     for _ in range(150):
@@ -580,7 +580,7 @@ def test_walking_to_the_start_is_not_being_restarted_there():
     assert problem.mdp.mean_reward[FROZEN_LAKE.index(14), 2] == pytest.approx(1 / 3)
 
 
-def table_of(**branches):
+def make_table_environment(**branches):
     """An environment of one action with two start states, 0 and 2."""
     table = {s: {0: branches[f"s{s}"]} for s in range(5)}
     env = SimpleNamespace(P=table, initial_state_distrib=np.array([3.0, 0.0, 1.0, 0.0, 0.0]))
@@ -597,8 +597,8 @@ STUB = {
 }
 
 
-def test_an_end_leads_to_every_start_by_its_law_and_unreached_states_are_dropped():
-    problem = problems.from_gymnasium(table_of(**STUB), discount=0.8)
+def test_an_end_leads_to_every_start_by_its_probability_and_unreached_states_are_dropped():
+    problem = problems.from_gymnasium(make_table_environment(**STUB), discount=0.8)
     np.testing.assert_array_equal(problem.labels, [0, 2])
     np.testing.assert_allclose(problem.start, [0.75, 0.25])
     # An end restarts at 0 with 3/4 and at 2 with 1/4.

@@ -15,7 +15,7 @@ from emphatic import oracle, problems, report, schedules, statistics
 from emphatic.certify import certify
 from emphatic.report.analysis import analyse, pool_cases
 from emphatic.report.chart import COLORS, dash
-from emphatic.report.markup import Html, number, tag
+from emphatic.report.markup import format_number, Html, tag
 from emphatic.report.scale import Chart, decades, prefers_log, round_numbers, Series, thin
 
 HOSTILE = '</script><script>alert(1)</script> & "x" <b>'
@@ -264,7 +264,7 @@ def test_a_diverged_run_is_stated_and_makes_the_mean_infinite(html):
     assert "1 of 4 diverged" in text
     case = analyse(section())[0]
     gem = case.learners[0]
-    assert (gem.diverged, float(gem.final.value), float(gem.final.high)) == (1, np.inf, np.inf)
+    assert (gem.num_diverged, float(gem.final.value), float(gem.final.high)) == (1, np.inf, np.inf)
     assert np.isfinite(gem.final.low)
     assert np.isinf(gem.selection_bias or 0.0)
     assert "infinite from here on" in html
@@ -276,8 +276,8 @@ def test_an_error_beyond_all_numbers_counts_as_divergence():
     found["rmsve"][1, 1, 1, :, 7, 3] = np.inf
     td = analyse(section(datasets=[found]))[1].learners[1]
     assert td.point == {"step_size": 0.1}
-    assert (td.diverged, td.num_runs, float(td.rate.value)) == (1, 4, 0.25)
-    assert td.panels["step_size"].diverged.tolist() == [0, 1, 0, 0]
+    assert (td.num_diverged, td.num_runs, float(td.divergence_rate.value)) == (1, 4, 0.25)
+    assert td.panels["step_size"].num_diverged.tolist() == [0, 1, 0, 0]
     assert np.isinf(td.area.value)
     assert np.isinf(td.curve.value[3])
 
@@ -328,7 +328,7 @@ def test_pairs_are_compared_run_by_run_and_in_both_directions():
         assert first.mean() <= second.mean()
         np.testing.assert_allclose(each.difference.value, first.mean() - second.mean())
         assert each.wins == (first < second).sum()
-        losses = each.runs - each.wins
+        losses = each.num_runs - each.wins
         heads = sum(np.prod(range(k + 1, 5)) / np.prod(range(1, 5 - k)) for k in
                     range(max(each.wins, losses), 5)) / 2**4  # fmt: skip
         assert each.p_value == pytest.approx(min(1.0, 2 * heads))
@@ -337,11 +337,11 @@ def test_pairs_are_compared_run_by_run_and_in_both_directions():
 def test_a_pair_is_decided_by_its_interval_and_its_signs_together():
     case = analyse(section(datasets=[_doubled()]))[1]
     pairs = {(each.first, each.second): each for each in case.comparisons}
-    assert pairs["td", HOSTILE].decided
+    assert pairs["td", HOSTILE].is_decided
     apart = dataclasses.replace(pairs["td", HOSTILE], p_value=0.06)
-    assert not apart.decided
+    assert not apart.is_decided
     touching = statistics.Interval(*map(np.asarray, (-1.0, -2.0, 0.0)))
-    assert not dataclasses.replace(pairs["td", HOSTILE], difference=touching).decided
+    assert not dataclasses.replace(pairs["td", HOSTILE], difference=touching).is_decided
     text = " ".join(text for _, text in Parsed(report.page([section(datasets=[_doubled()])])).texts)
     assert "has the smallest error of the last window" in text
     assert "decided against" in text
@@ -358,7 +358,7 @@ def test_cases_are_put_together_in_units_of_their_best():
     found = {name: (interval, bad, runs) for name, interval, bad, runs in pool_cases(cases)}
     assert list(found) == list(LEARNERS)
     assert found["gem"][1:] == (1, 8)
-    unit = [min(np.mean(each.selecting) for each in case.learners) for case in cases]
+    unit = [min(np.mean(each.selection_errors) for each in case.learners) for case in cases]
     td = np.concatenate([c.learners[1].errors.values / u for c, u in zip(cases, unit, strict=True)])
     np.testing.assert_allclose(found["td"][0].value, statistics.iqm(td))
     assert found["td"][0].value < 3.0  # though the second case is a hundred times larger
@@ -369,7 +369,7 @@ def test_the_statistic_and_the_rule_are_the_sections():
     for each in case.learners:
         np.testing.assert_allclose(float(each.final.value), np.median(_final(each)), rtol=1e-6)
     assert case.threshold == 1e9
-    times = [float(each.time.value) for each in case.learners]
+    times = [float(each.time_to_threshold.value) for each in case.learners]
     assert times == [100.0, 100.0, 100.0]
     html = report.page([section(statistic="iqm")])
     assert "interquartile mean over runs" in html
@@ -524,7 +524,7 @@ def test_text_is_escaped_and_markup_is_not():
     ],
 )
 def test_numbers_are_short(value, words):
-    assert number(value) == words
+    assert format_number(value) == words
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-3.0, 7.5), (0.0, 3e-9), (1e5, 1.001e5)])
@@ -692,7 +692,7 @@ def test_the_pointer_and_the_keys_show_values(opened):
     last = [chart for chart in data if chart["label"] == "steps"][1]["series"][1]["value"][-1]
     words = tip.inner_text().splitlines()
     assert words[0].replace("\u202f", "") == "steps 1200"
-    assert any(line.startswith(f"td {number(last)} [") for line in words)
+    assert any(line.startswith(f"td {format_number(last)} [") for line in words)
     page.keyboard.press("Escape")
     assert tip.is_hidden()
 

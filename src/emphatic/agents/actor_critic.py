@@ -22,6 +22,7 @@ Critic: TypeAlias = Learner[CriticState, Transition]
 """A learner of the emphasis or of action values."""
 ExactCritic: TypeAlias = Callable[[Float[Array, "s a"]], Float[Array, "s *a"]]
 """A critic that knows: a function of the (s, a) probabilities of the current policy."""
+_Source: TypeAlias = Critic | ExactCritic
 ActionValue: TypeAlias = Callable[[Index, Index, Float[Array, " l"]], Number]
 r"""The critic's $\hat q(s, a)$, from a state, an action and the features of both."""
 Features: TypeAlias = Callable[[Theta, ActionValue, Sample, Transition], Transition]
@@ -43,7 +44,7 @@ def actor_critic(
     critic: Critic | ExactCritic,
     step_size: Number | Schedule,
     damping: Damping | tuple[Damping, Damping] | None = None,
-    delay: int | Number = 0,
+    delay: Number = 0,
     theta: Array | None = None,
     features: Features | None = None,
 ) -> Agent[AgentState, Sample]:
@@ -84,19 +85,17 @@ def actor_critic(
         for x in (problem.x, problem.xa_rows)
     ]
     for gamma, size in zip(dampings, sizes, strict=True):
-        violated = None if gamma is undamped else violation(gamma, size)
-        if violated is not None:
-            raise ValueError(f"damping: violates {violated}; Section 4 asks for it (see Konda)")
+        condition = None if gamma is undamped else violation(gamma, size)
+        if condition is not None:
+            raise ValueError(f"damping: violates {condition}; Section 4 asks for it (see Konda)")
     for source in sources:
         if isinstance(source, Learner):
             _warn_unless_slower(source.step_size, beta_of)
 
     def view(theta: Theta, state: CriticState, sample: Sample) -> Transition:
-        y = problem.view(
-            policy.probabilities(theta, sample.state),
-            policy.probabilities(theta, sample.state_next),
-            sample,
-        )
+        pi = policy.probabilities(theta, sample.state)
+        pi_next = policy.probabilities(theta, sample.state_next)
+        y = problem.view(pi, pi_next, sample)
         if features is None:
             return y
 
@@ -110,11 +109,7 @@ def actor_critic(
         return features(theta, q, sample, y)
 
     def estimate(
-        source: Critic | ExactCritic,
-        state: CriticState,
-        theta: Theta,
-        y: Transition,
-        sample: Sample,
+        source: _Source, state: CriticState, theta: Theta, y: Transition, sample: Sample
     ) -> Scalar:
         if isinstance(source, Learner):
             return source.predict(state, y)
@@ -122,27 +117,23 @@ def actor_critic(
         return exact[sample.state] if exact.ndim == 1 else exact[sample.state, sample.action]
 
     def damp(
-        gamma: Damping,
-        source: Critic | ExactCritic,
-        state: CriticState,
-        y: Transition,
-        features: Literal["x", "xa"],
+        gamma: Damping, source: _Source, state: CriticState, y: Transition, name: Literal["x", "xa"]
     ) -> Number:
         if not isinstance(source, Learner):
             return 1.0
 
         def predict(x: Float[Array, " k"]) -> Scalar:  # linear: its gradient is the weights
-            return source.predict(state, dataclasses.replace(y, **{features: x}))
+            return source.predict(state, dataclasses.replace(y, **{name: x}))
 
-        return gamma(jax.grad(predict)(getattr(y, features)))
+        return gamma(jax.grad(predict)(getattr(y, name)))
 
     def init(key: Key, sample: Sample) -> AgentState:
-        first = policy.init(key) if theta is None else jnp.asarray(theta)
-        first = first.astype(sample.reward.dtype)
-        shapes = jax.eval_shape(lambda: view(first, None, sample))
+        initial_theta = policy.init(key) if theta is None else jnp.asarray(theta)
+        initial_theta = initial_theta.astype(sample.reward.dtype)
+        shapes = jax.eval_shape(lambda: view(initial_theta, None, sample))
         y = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
         states = [source.init(key, y) if isinstance(source, Learner) else () for source in sources]
-        return AgentState(first, *states)
+        return AgentState(initial_theta, *states)
 
     def step(state: AgentState, sample: Sample) -> AgentState:
         theta, states = state.theta, (state.emphasis, state.critic)
@@ -176,9 +167,7 @@ def actor_critic(
     )
 
 
-def _require_fit(
-    problem: Problem, policy: Policy, theta: Array | None, delay: int | Number
-) -> None:
+def _require_fit(problem: Problem, policy: Policy, theta: Array | None, delay: Number) -> None:
     if policy.shape != problem.behavior.shape:
         raise ValueError(
             f"policy: got one of {policy.shape} states and actions; the problem has "
@@ -192,7 +181,7 @@ def _require_fit(
         raise ValueError(f"delay: got {delay}; the number of steps must be >= 0")
 
 
-def _require_action_values(critic: Critic | ExactCritic, compatible: bool) -> None:
+def _require_action_values(critic: _Source, compatible: bool) -> None:
     """Raises a `ValueError` if a critic's prediction ignores the action."""
     if not isinstance(critic, Learner):
         return

@@ -75,14 +75,14 @@ def violation(damping: Damping, num_weights: int) -> str | None:
     values = evaluate(SIZES)
     if not np.isfinite(values).all():
         return "condition (1): Gamma(d) is not finite"
-    grown = values[:, 1:] * SIZES[1:] > 2.0 * values[:, :-1] * SIZES[:-1]
-    if grown[:, -3:].all(axis=1).any():
+    grows = values[:, 1:] * SIZES[1:] > 2.0 * values[:, :-1] * SIZES[:-1]
+    if grows[:, -3:].all(axis=1).any():
         return f"condition (2): Gamma(d)|d| still grows at |d| = {SIZES[-1]:g}"
     if (values[:, SIZES <= 1e3] == 0.0).any():
         return "condition (3): Gamma(d) is 0 at a bounded d"
-    near, change = np.geomspace(1e-3, 1e6, 4000), np.inf
+    sizes, change = np.geomspace(1e-3, 1e6, 4000), np.inf
     for _ in range(4):  # look ever closer at the largest change
-        changes = np.abs(np.diff(evaluate(near))).max(axis=0)
+        changes = np.abs(np.diff(evaluate(sizes))).max(axis=0)
         largest = int(changes.argmax())
-        near, change = np.linspace(near[largest], near[largest + 1], 100), changes[largest]
-    return f"condition (4): Gamma jumps at |d| = {near[0]:.4g}" if change > 1e-3 else None
+        sizes, change = np.linspace(sizes[largest], sizes[largest + 1], 100), changes[largest]
+    return f"condition (4): Gamma jumps at |d| = {sizes[0]:.4g}" if change > 1e-3 else None

@@ -80,7 +80,7 @@ class Softmax:
         object.__setattr__(self, "features", features)
 
     def __call__(self, theta: ArrayLike) -> Float[Array, "s a"]:
-        return jax.nn.softmax(self.features @ _sized(theta, self.num_parameters), axis=1)
+        return jax.nn.softmax(self.features @ _check_theta(theta, self.num_parameters), axis=1)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -108,12 +108,8 @@ class Softmax:
     @property
     def spread(self) -> float:
         r"""The largest distance between actions, $\max_{s,a,b}\|\phi(s,a) - \phi(s,b)\|$."""
-        return float(
-            max(
-                np.linalg.norm(self.features - self.features[:, [b]], axis=2).max()
-                for b in range(self.features.shape[1])
-            )
-        )
+        actions = (self.features[:, [b]] for b in range(self.features.shape[1]))
+        return float(max(np.linalg.norm(self.features - phi, axis=2).max() for phi in actions))
 
     def bound(self, behavior: Float[np.ndarray, "s a"]) -> float:
         r"""A constant $C_0$ of Assumption 3 that serves every $\theta$.
@@ -146,7 +142,7 @@ def over_states(x: ArrayLike, num_actions: int) -> Softmax:
     - `x`: State features, an (s, k) array: states that look alike are treated alike.
     - `num_actions`: The number of actions.
     """
-    x = _state_features(x)
+    x = _check_state_features(x)
     phi = np.einsum("ab,sk->sabk", np.eye(num_actions), x)
     return Softmax(phi.reshape(len(x), num_actions, -1))
 
@@ -175,13 +171,11 @@ class NetworkSoftmax:
     hidden: Sequence[int] = (16,)
 
     def __post_init__(self):
-        x = _state_features(self.x)
+        x = _check_state_features(self.x)
         x.flags.writeable = False
         object.__setattr__(self, "x", x)
-        for name, size in (
-            ("num_actions", self.num_actions),
-            *(("hidden", h) for h in self.hidden),
-        ):
+        sizes = [("num_actions", self.num_actions), *(("hidden", size) for size in self.hidden)]
+        for name, size in sizes:
             if size < 1:
                 raise ValueError(f"{name}: got {size}; at least 1 is required")
 
@@ -213,16 +207,16 @@ class NetworkSoftmax:
         return value
 
     def __call__(self, theta: ArrayLike) -> Float[Array, "s a"]:
-        return _network_probabilities(self, _sized(theta, self.num_parameters))
+        return _network_probabilities(self, _check_theta(theta, self.num_parameters))
 
     def init(self, key: Key) -> Theta:
         r"""Hidden weights of variance 1 over their inputs; biases and the last layer 0: uniform."""
-        parts: list[jax.Array] = []
+        arrays: list[jax.Array] = []
         for number, (rows, columns) in enumerate(self.layers):
             scale = rows**-0.5 if number < len(self.hidden) else 0.0
             noise = jax.random.normal(jax.random.fold_in(key, number), (rows * columns,), "float32")
-            parts += [scale * noise, jnp.zeros(columns, "float32")]
-        return jnp.concatenate(parts)
+            arrays += [scale * noise, jnp.zeros(columns, "float32")]
+        return jnp.concatenate(arrays)
 
     def probabilities(self, theta: Theta, state: Index) -> Float[Array, "*batch a"]:
         r"""$\pi_\theta(\cdot|s)$."""
@@ -245,19 +239,19 @@ def _softmax(h: Float[jax.Array, " a"]) -> Float[jax.Array, " a"]:
     r"""$e^{h_a}/\sum_be^{h_b}$; of two, with $e^{-|h_0 - h_1|}$ as the only exponential."""
     if len(h) != 2:
         return jax.nn.softmax(h)
-    less = jnp.exp(-jnp.abs(h[0] - h[1]))
-    more = 1.0 / (1.0 + less)
-    return jnp.where(h < h[::-1], less * more, more)
+    odds = jnp.exp(-jnp.abs(h[0] - h[1]))
+    larger = 1.0 / (1.0 + odds)
+    return jnp.where(h < h[::-1], odds * larger, larger)
 
 
-def _sized(theta: ArrayLike, size: int) -> Float[jax.Array, " n"]:
+def _check_theta(theta: ArrayLike, size: int) -> Float[jax.Array, " n"]:
     array = jnp.asarray(theta)
     if array.shape != (size,):
         raise ValueError(f"theta: got shape {array.shape}; {(size,)} is required")
     return array
 
 
-def _state_features(x: ArrayLike) -> Float[np.ndarray, "s k"]:
+def _check_state_features(x: ArrayLike) -> Float[np.ndarray, "s k"]:
     x = np.array(x, dtype=np.float64)
     if x.ndim != 2 or not np.isfinite(x).all():
         raise ValueError(f"x: got shape {x.shape}; a finite (states, k) array is required")

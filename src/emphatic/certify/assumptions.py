@@ -26,7 +26,7 @@ HOLDS: Verdict = "holds"
 FAILS: Verdict = "fails"
 OPEN: Verdict = "cannot be decided"
 EVERY_ACTION = "let the behaviour take every action with positive probability"
-EXPRESSED = 1e-9  # relative distance below which features express a function
+SPAN_TOLERANCE = 1e-9  # relative distance below which features express a function
 
 
 @dataclass(frozen=True)
@@ -159,11 +159,11 @@ def check_closeness(
     """Checks Assumption 4: at a fixed target, for every theta of a softmax, or at this theta."""
     softmax = policy if isinstance(policy, Softmax) else None
     families: dict[str, every_policy.Family] = {}
-    unknown = ""
+    reason = ""
     try:
         families = every_policy.build_families(problem, target, softmax)
     except ValueError as error:
-        unknown = str(error)
+        reason = str(error)
     undecided = "a linear softmax decides it"
     if softmax:
         undecided = "too many deterministic policies, or some that this policy cannot approach"
@@ -179,7 +179,7 @@ def check_closeness(
             Assumption, f"4{part}.{name}", f"Assumption 4({part})", f"{name} is {statement}"
         )
         if name not in families:
-            rows.append(row(OPEN, unknown))
+            rows.append(row(OPEN, reason))
             continue
         family = families[name]
         holds, evidence = family.holds_at_target(test), measure(family.at_target[0])
@@ -257,8 +257,8 @@ def check_expressiveness(problem: Problem, target: Float[np.ndarray, "s a"]) -> 
     try:
         errors = projection_errors(problem, target)
     except ValueError as error:
-        unknown = partial(Assumption, source="Section 5", verdict=OPEN, evidence=str(error))
-        return [unknown(f"span.{k}", statement=f"the features express {k}_pi") for k in "mq"]
+        undecided = partial(Assumption, source="Section 5", verdict=OPEN, evidence=str(error))
+        return [undecided(f"span.{k}", statement=f"the features express {k}_pi") for k in "mq"]
     m, q = oracle.emphasis(problem, target), oracle.action_values(problem, target)
     norms = (
         weighted_norm(problem.stationary, m),
@@ -268,7 +268,7 @@ def check_expressiveness(problem: Problem, target: Float[np.ndarray, "s a"]) -> 
     statements = "the features express m_pi", "the state-action features express q_pi"
     for key, statement, error, norm in zip("mq", statements, errors, norms, strict=True):
         relative = error / norm if norm > 0 else 0.0
-        holds = bool(relative <= EXPRESSED)
+        holds = bool(relative <= SPAN_TOLERANCE)
         evidence = "relative distance " + ("0" if holds else f"{relative:.4g}")
         remedy = "the limit is biased whatever the ridge: add or change features"
         rows.append(decide(f"span.{key}", "Section 5", statement, holds, evidence, remedy))

@@ -12,9 +12,9 @@ from ..oracle.gradient import critics, PolicyFunction
 from ..oracle.mean_field import follow
 from ..types import Params
 
-WORK = 3e5  # entries that one evaluation of the mean field may touch: a second or two for all
-FAR = 1e7  # the time for which it is followed, in units of 1/|d m q|
-CLOSE = 1e-4  # of the gradient at the start: less is left at that time
+MAX_WORK = 3e5  # entries that an evaluation of the mean field may touch: a second or two in all
+HORIZON = 1e7  # the time for which it is followed, in units of 1/|d m q|
+TOLERANCE = 1e-4  # relative to the gradient at the start
 
 
 @dataclass(frozen=True)
@@ -36,21 +36,21 @@ def bias_at_ends(
     theta_end: Params | None,
     ridge: float | None,
 ) -> tuple[Bias | None, Bias | None, str]:
-    """Computes the bias at the start and at the end; the note says where that is, or why not."""
+    """Computes the bias at the start and at the end, with a note that says where the end is."""
     if not ridge:
         return None, None, "it is that of gem and gq2 with one positive ridge, which was not given"
     start, note = None, "at theta_end"
     try:
-        start = _bias(problem, policy, theta, ridge)
+        start = _evaluate_bias(problem, policy, theta, ridge)
         if theta_end is None:
             note = "where the mean field of COF-PAC leads"
             theta_end = _follow(problem, policy, theta, ridge)
-        return start, _bias(problem, policy, theta_end, ridge), note
+        return start, _evaluate_bias(problem, policy, theta_end, ridge), note
     except ValueError as error:
         return start, None, str(error)
 
 
-def _bias(problem: Problem, policy: PolicyFunction, theta: Params, ridge: float) -> Bias:
+def _evaluate_bias(problem: Problem, policy: PolicyFunction, theta: Params, ridge: float) -> Bias:
     return Bias(
         oracle.objective(problem, oracle.probabilities(policy, theta)),
         _norm(oracle.policy_gradient(problem, policy, theta)),
@@ -67,13 +67,13 @@ def _follow(problem: Problem, policy: PolicyFunction, theta: Params, ridge: floa
         raise ValueError("the mean field is followed for a linear softmax only; give theta_end")
     size = problem.xa_rows.shape[1]
     work = problem.behavior.size * size * (len(problem.behavior) + size)
-    if work > WORK:
+    if work > MAX_WORK:
         raise ValueError(
-            f"the mean field is followed where s a l (s + l) <= {WORK:g}, which is {work:g} here; "
-            "give theta_end"
+            f"the mean field is followed where s a l (s + l) <= {MAX_WORK:g}, which is {work:g} "
+            "here; give theta_end"
         )
     m, q = critics(problem, oracle.probabilities(policy, theta), ridge)
     scale = _norm((problem.stationary * m)[:, None] * q)
     if scale == 0.0:
         return theta
-    return follow(problem, policy, theta, "cof-pac", FAR / scale, ridge)[0]
+    return follow(problem, policy, theta, "cof-pac", HORIZON / scale, ridge)[0]

@@ -19,7 +19,7 @@ from ..oracle.ridge import require_tolerance
 from ..types import Agent, Number, Params, Schedule
 from . import assumptions, conditions
 from .assumptions import Assumption, HOLDS, Setting
-from .bias import Bias, bias_at_ends, CLOSE
+from .bias import Bias, bias_at_ends, TOLERANCE
 
 Target: TypeAlias = ArrayLike | PolicyFunction | None
 """A fixed target policy, a policy that an actor changes, or the problem's own target."""
@@ -87,7 +87,7 @@ class Certificate:
         """
         if self.start is None or self.end is None:
             return None
-        return self.end.gradient_norm <= self.end.bias_norm + CLOSE * self.start.gradient_norm
+        return self.end.gradient_norm <= self.end.bias_norm + TOLERANCE * self.start.gradient_norm
 
     @property
     def advice(self) -> str:
@@ -146,8 +146,8 @@ def certify(
     agent = target if isinstance(target, Agent) else None
     target_policy: Target = target.policy if isinstance(target, Agent) else target
     if agent is not None:
-        given = {"ridge": ridge, "step_size": step_size, "actor_step_size": actor_step_size}
-        for name, value in {**given, "damping": damping, "theta": theta}.items():
+        arguments = {"ridge": ridge, "step_size": step_size, "actor_step_size": actor_step_size}
+        for name, value in {**arguments, "damping": damping, "theta": theta}.items():
             if value is not None:
                 raise ValueError(f"{name}: given beside an agent, which has its own")
         ridge = conditions.critic_settings(agent, "ridge")
@@ -168,7 +168,7 @@ def certify(
         sizes = [agent.policy.num_parameters] * 2
     dampings = conditions.check_dampings(damping, sizes)
     critics = [] if agent is None else [conditions.check_critics(agent)]
-    fixed = policy is None
+    is_fixed = policy is None
 
     rows = [
         assumptions.check_discount(problem),
@@ -176,22 +176,22 @@ def certify(
         *assumptions.check_features(problem),
         assumptions.check_policy(problem, policy, theta),
         *critics,
-        conditions.check_ridges(ridges, fixed),
+        conditions.check_ridges(ridges, is_fixed),
         conditions.check_robbins_monro("alpha", "the critics'", "step_size", alphas),
     ]
-    if not fixed:
+    if not is_fixed:
         rows += [
             conditions.check_robbins_monro("beta", "the actor's", "actor_step_size", (beta, beta)),
             conditions.check_timescales(alphas, beta),
             dampings,
         ]
-    rows.append(conditions.check_slow_change(rows, fixed))
+    rows.append(conditions.check_slow_change(rows, is_fixed))
     rows += assumptions.check_closeness(problem, probability, policy)
     rows += assumptions.check_mean_fields(problem, probability, ridges)
     rows += assumptions.check_expressiveness(problem, probability)
 
-    same = isinstance(ridges[0], Real) and ridges[0] == ridges[1]
-    eta = float(ridges[0]) if same else None
+    has_one_ridge = isinstance(ridges[0], Real) and ridges[0] == ridges[1]
+    eta = float(ridges[0]) if has_one_ridge else None
     cost, note = None, "give ridge, one number for both critics, to learn what it costs"
     if eta is not None:
         try:
@@ -199,7 +199,7 @@ def certify(
             note = ""
         except ValueError as error:
             note = str(error)
-    certificate = Certificate(tuple(rows), _theorems(rows, ridges[0], fixed), cost, note)
+    certificate = Certificate(tuple(rows), _theorems(rows, ridges[0], is_fixed), cost, note)
     if policy is None:
         return certificate
     if any(row.verdict != HOLDS for row in critics):
@@ -232,16 +232,16 @@ def _check_parameters(
 def _probabilities(
     problem: Problem, target: Target, theta: Params | None
 ) -> Float[np.ndarray, "s a"]:
-    """The target's probabilities; actions that the behaviour skips are refused if it is fixed."""
+    """Returns the target's probabilities; a fixed one must not take what the behaviour skips."""
     if not callable(target):
         return problem.require_target(target)
     shape = problem.behavior.shape
     probability = checks.policy("target", oracle.probabilities(target, theta), shape)
-    skipped = probability[problem.behavior == 0].any()
-    return probability if skipped else problem.require_target(probability)
+    takes_skipped = probability[problem.behavior == 0].any()
+    return probability if takes_skipped else problem.require_target(probability)
 
 
-def _theorems(rows: list[Assumption], ridge: Setting, fixed: bool) -> tuple[Theorem, ...]:
+def _theorems(rows: list[Assumption], ridge: Setting, is_fixed: bool) -> tuple[Theorem, ...]:
     critics = tuple(row.key for row in rows if row.key == "critics")  # an agent's
     common = ("discount", "1.ergodic", "1.positive", *critics)
     both, actor = ("2.C", "2.C~"), ("beta", "timescales", "damping")
@@ -258,11 +258,11 @@ def _theorems(rows: list[Assumption], ridge: Setting, fixed: bool) -> tuple[Theo
         theorem("Theorem 1", f"GEM converges: {gem}", "2.C", "ridge", "alpha", "condition"),
         theorem("Theorem 2", f"GQ2 converges: {gq2}", "2.C~", "ridge", "alpha", "condition"),
     ]
-    if fixed and ridge == 0.0:
+    if is_fixed and ridge == 0.0:
         claim = "with a fixed target GEM without a ridge converges to w*(0) = A^{-1}X'Di"
         name = "Yu (2017), as cited in Section 3"
         results.append(theorem(name, claim, "2.C", "4b.A", "alpha", "condition"))
-    if not fixed:
+    if not is_fixed:
         claim = "COF-PAC visits every neighbourhood of {|grad J| <= |b|} infinitely often"
         results.append(theorem("Theorem 3", claim, *both, "3", "ridge", "alpha", *actor))
         claim = "the bias of COF-PAC is bounded by the projection errors and the ridge"

@@ -17,16 +17,16 @@ from .assumptions import Assumption, decide, FAILS, HOLDS, OPEN, Setting
 
 def as_pair(name: str, value: Setting | tuple[Setting, ...]) -> tuple[Setting, Setting]:
     """Returns the settings of both critics, emphasis first: a pair as it is, or one for both."""
-    both = value if isinstance(value, tuple) else (value, value)
-    if len(both) != 2:
+    settings = value if isinstance(value, tuple) else (value, value)
+    if len(settings) != 2:
         raise ValueError(
-            f"{name}: got {len(both)} values; one for both critics or two are required"
+            f"{name}: got {len(settings)} values; one for both critics or two are required"
         )
-    return both[0], both[1]
+    return settings[0], settings[1]
 
 
 def _combine(rows: Iterable[Assumption]) -> Assumption:
-    """Makes one assumption for both critics: the worse verdict, and the evidence of both."""
+    """Combines the assumptions of both critics: the worse verdict, and the evidence of both."""
     emphasis, values = rows
     worse = max(emphasis, values, key=lambda row: (HOLDS, OPEN, FAILS).index(row.verdict))
     if emphasis.evidence == values.evidence:
@@ -69,11 +69,11 @@ def as_schedule(name: str, step_size: Setting) -> Schedule | None:
     return cast(Schedule | None, step_size)
 
 
-def check_ridges(ridges: tuple[Setting, Setting], fixed: bool) -> Assumption:
-    return _combine(_check_ridge(ridge, fixed) for ridge in ridges)
+def check_ridges(ridges: tuple[Setting, Setting], is_fixed: bool) -> Assumption:
+    return _combine(_check_ridge(ridge, is_fixed) for ridge in ridges)
 
 
-def _check_ridge(ridge: Setting, fixed: bool) -> Assumption:
+def _check_ridge(ridge: Setting, is_fixed: bool) -> Assumption:
     row = partial(Assumption, "ridge", "Section 3", "the ridge eta is positive")
     if ridge is None:
         return row(OPEN, "not given", "give ridge")
@@ -83,7 +83,7 @@ def _check_ridge(ridge: Setting, fixed: bool) -> Assumption:
     if ridge > 0:
         return row(HOLDS, f"eta = {ridge:g}")
     changing = "; with eta = 0 and a changing policy convergence is an open problem"
-    return row(FAILS, "eta = 0", "make eta positive" + ("" if fixed else changing))
+    return row(FAILS, "eta = 0", "make eta positive" + ("" if is_fixed else changing))
 
 
 def check_robbins_monro(
@@ -120,7 +120,7 @@ def check_timescales(
     polynomials = [alpha for alpha in alphas if isinstance(alpha, Polynomial)]
     if len(polynomials) < 2 or not isinstance(beta, Polynomial):
         return row(OPEN, "not polynomial schedules", "polynomial schedules decide it")
-    alpha = max(polynomials, key=lambda each: each.power)  # the critic that is slower in the end
+    alpha = max(polynomials, key=lambda schedule: schedule.power)  # of the slower critic
     if beta.slower_than(alpha):
         least = 1 / (beta.power - alpha.power)
         return row(HOLDS, f"powers {beta.power:g} > {alpha.power:g}: any d > {least:.3g}")
@@ -145,10 +145,10 @@ def _check_damping(damping: Setting, num_weights: int) -> Assumption:
     if damping is undamped:
         return row(FAILS, "Gamma = 1: (2) Gamma(d)|d| is unbounded", "give a finite damping C_0")
     if isinstance(damping, Konda):
-        above = 1.0 + damping.bound
+        bound = 1.0 + damping.bound
         evidence = (
-            f"(1) 0 < Gamma <= 1, (2) sup Gamma(d)|d| = {above:g}, (3) Gamma(d) >= "
-            f"min(1, {above:g}/(1 + C_1)) where |d| < C_1, (4) Lipschitz with {1 / above:.3g}"
+            f"(1) 0 < Gamma <= 1, (2) sup Gamma(d)|d| = {bound:g}, (3) Gamma(d) >= "
+            f"min(1, {bound:g}/(1 + C_1)) where |d| < C_1, (4) Lipschitz with {1 / bound:.3g}"
         )
         return row(HOLDS, evidence)
     remedy = "the paper's Gamma, given by its C_0, meets all four"
@@ -158,10 +158,10 @@ def _check_damping(damping: Setting, num_weights: int) -> Assumption:
     return row(OPEN, "no violation of (1) to (4) is seen, which proves nothing", remedy)
 
 
-def check_slow_change(rows: list[Assumption], fixed: bool) -> Assumption:
+def check_slow_change(rows: list[Assumption], is_fixed: bool) -> Assumption:
     """Checks Condition 1 of the paper, which follows from other assumptions."""
     row = partial(Assumption, "condition", "Condition 1", "theta changes slowly")
-    if fixed:
+    if is_fixed:
         return row(HOLDS, "the target is fixed")
     keys = ("critics", "1.positive", "3", "beta", "timescales", "damping")
     missing = [other for other in rows if other.key in keys and other.verdict != HOLDS]

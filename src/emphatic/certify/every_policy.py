@@ -32,8 +32,8 @@ Matrices: TypeAlias = Float[np.ndarray, "_ n n"]
 Test: TypeAlias = Callable[[Matrices, float], bool]
 """A property of matrices, up to rounding on a scale."""
 
-MOST = 4096  # deterministic policies that are enumerated
-WORK = 2e7  # entries of matrices that are built at once
+MAX_POLICIES = 4096  # deterministic policies that are enumerated
+MAX_ENTRIES = 2e7  # entries of matrices that are built at once
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Family:
 def deterministic_policies(problem: Problem) -> Policies | None:
     """Enumerates the deterministic policies, unless there are too many."""
     states, actions = problem.behavior.shape
-    if states * np.log(actions) > np.log(MOST):
+    if states * np.log(actions) > np.log(MAX_POLICIES):
         return None
     return np.eye(actions)[np.array(list(product(range(actions), repeat=states)))]
 
@@ -122,18 +122,18 @@ def build_families(
         scale = float(np.linalg.norm(gram / sizes[:, None] / sizes, 2))
         scales |= {f"A{name}": (sizes, scale), f"F{name}": (np.tile(sizes, 2), scale)}
     size = max(problem.x.shape[1], problem.xa_rows.shape[1])
-    if policy is None or states * actions * size**2 > WORK:
+    if policy is None or states * actions * size**2 > MAX_ENTRIES:
         return {
             name: Family(matrix[None], matrix[None], None, *scales[name])
             for name, matrix in matrices.items()
         }
 
     vertices, reached = deterministic_policies(problem), sample_policies(policy)
-    if vertices is not None and len(vertices) * (2 * size) ** 2 > WORK:
+    if vertices is not None and len(vertices) * (2 * size) ** 2 > MAX_ENTRIES:
         vertices = None
     if vertices is not None and is_complete(policy):
         reached = np.concatenate([reached, vertices])
-    build = _builders(problem)
+    build = _matrix_builders(problem)
     families: dict[str, Family] = {}
     for name, matrix in matrices.items():
         extreme = None if vertices is None else build[name](vertices)
@@ -141,8 +141,8 @@ def build_families(
     return families
 
 
-def _builders(problem: Problem) -> dict[str, Callable[[Policies], Matrices]]:
-    """The same matrices for many policies at once, as sums of what each (s, a) contributes."""
+def _matrix_builders(problem: Problem) -> dict[str, Callable[[Policies], Matrices]]:
+    """Returns functions that build them for many policies, as sums over (s, a)."""
     x, xa = problem.dense_features
     d, joint = problem.stationary, problem.stationary_actions
     C = np.einsum("s,sj,sk->jk", d, x, x)

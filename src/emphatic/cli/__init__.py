@@ -1,4 +1,4 @@
-"""The command line. No science: it parses, calls, and shows."""
+"""The command line: parses arguments, calls the library and prints the result."""
 
 import os
 import sys
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = _run(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
         return status
-    except BrokenPipeError:  # the reader, say `head`, has seen enough
+    except BrokenPipeError:  # the reader, say `head`, reads no more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still buffered
         return 141  # what a shell reports for SIGPIPE: neither certified nor not
     except (ValueError, OSError) as error:
@@ -73,7 +73,7 @@ def _run(arguments: list[str]) -> int:
 
         console().print(HELP, end="")
         return 0
-    name, *rest = arguments
+    name, *arguments = arguments
     if name == "--version":
         from .. import __version__
 
@@ -81,4 +81,4 @@ def _run(arguments: list[str]) -> int:
         return 0
     if name not in COMMANDS:
         raise unknown("command", name, COMMANDS)
-    return COMMANDS[name].function(rest) or 0
+    return COMMANDS[name].function(arguments) or 0

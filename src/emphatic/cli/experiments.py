@@ -138,13 +138,14 @@ def reproduce_command(arguments: list[str]) -> None:
     """Runs the experiments behind a figure, or behind all of them."""
     from ..figures import FIGURES
 
-    known = (*FIGURES, "all")
-    needs = f"one of {', '.join(known)}"
-    name, rest = split_argument("reproduce FIGURE", ReproduceOptions, arguments, needs)
-    if name not in known:
-        raise unknown("figure", name, known)
-    kinds = {"control": ReproduceControlOptions, "all": ReproduceAllOptions}
-    options = parse_options(kinds.get(name, ReproduceOptions), rest, f"emphatic reproduce {name}")
+    names = (*FIGURES, "all")
+    required = f"one of {', '.join(names)}"
+    name, flags = split_argument("reproduce FIGURE", ReproduceOptions, arguments, required)
+    if name not in names:
+        raise unknown("figure", name, names)
+    special = {"control": ReproduceControlOptions, "all": ReproduceAllOptions}
+    options_type = special.get(name, ReproduceOptions)
+    options = parse_options(options_type, flags, f"emphatic reproduce {name}")
     if isinstance(options, ReproduceAllOptions):
         _reproduce_all(options)
         return
@@ -189,10 +190,10 @@ def sweep_command(arguments: list[str]) -> int:
     from . import tables
     from .progress import progress_bar
 
-    given = {"num_runs": options.runs, "seed": options.seed, "num_steps": options.steps}
+    overrides = {"num_runs": options.runs, "seed": options.seed, "num_steps": options.steps}
     if options.quick:
-        given |= {"num_runs": 2, "num_steps": 1000, "record_every": 100, "num_records": None}
-    changes = {key: value for key, value in given.items() if value is not None}
+        overrides |= {"num_runs": 2, "num_steps": 1000, "record_every": 100, "num_records": None}
+    changes = {key: value for key, value in overrides.items() if value is not None}
     experiment = dataclasses.replace(read(path), **changes)
     folder = options.out or Path("results") / experiment.name
     require_folder(folder, experiment.name)
@@ -210,16 +211,16 @@ def sweep_command(arguments: list[str]) -> int:
             cluster.complete(experiment, folder, options.cluster, **callbacks)
     for message in messages:
         print(f"emphatic: {message}", file=sys.stderr)
-    final = status(folder)
-    tables.show_status(final, folder)
+    final_status = status(folder)
+    tables.show_status(final_status, folder)
     print(f"next: emphatic report {folder}")
-    return 1 if final.aside else 0
+    return 1 if final_status.aside else 0
 
 
 def status_command(arguments: list[str]) -> int:
     """Shows the progress of an experiment, or of all experiments below a folder."""
-    needs = "the folder of a sweep, or one with several below it"
-    folder, options = parse_path("status", StatusOptions, arguments, "folder", needs)
+    required = "the folder of a sweep, or one with several below it"
+    folder, options = parse_path("status", StatusOptions, arguments, "folder", required)
     from ..experiments import plan, store
     from . import tables
 
@@ -234,15 +235,17 @@ def status_command(arguments: list[str]) -> int:
 
 
 def compare_command(arguments: list[str]) -> None:
-    """Runs learners on a problem side by side, and ranks them."""
+    """Runs learners on a problem and ranks them."""
     problem, options, title = parse_problem("compare", CompareOptions, arguments)
     from ..experiments.compare import compare
     from . import tables
     from .progress import progress_bar
 
     size = {"num_steps": options.steps, "num_runs": options.runs, "seed": options.seed}
-    with progress_bar(title) as show:
-        comparison = compare(problem, options.learners, options.measure, on_progress=show, **size)
+    with progress_bar(title) as on_progress:
+        comparison = compare(
+            problem, options.learners, options.measure, on_progress=on_progress, **size
+        )
     if options.json:
         print(tables.as_json({"problem": title, **comparison}))
     else:
@@ -251,8 +254,8 @@ def compare_command(arguments: list[str]) -> None:
 
 def report_command(arguments: list[str]) -> None:
     """Writes results to one HTML page."""
-    usage, needs = "report FOLDER...", "folders of figures or of sweeps"
-    split_argument(usage, ReportOptions, arguments, needs)
+    usage, required = "report FOLDER...", "folders of figures or of sweeps"
+    split_argument(usage, ReportOptions, arguments, required)
     folders = list(itertools.takewhile(lambda text: not text.startswith("-"), arguments))
     options = parse_options(ReportOptions, arguments[len(folders) :], f"emphatic {usage}")
     from .. import report

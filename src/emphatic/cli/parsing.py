@@ -1,4 +1,4 @@
-"""From words to options: problems, their arguments, and tyro's errors in one line."""
+"""Parses command lines: problems, their arguments, options, and tyro's errors in one line."""
 
 import contextlib
 import dataclasses
@@ -48,86 +48,87 @@ def load_array(name: str, path: Path | None, num_axes: Literal[1, 2]) -> np.ndar
 
 
 def summary_line(docstring: str) -> str:
-    """Returns the first line of a docstring, its mathematics in plain letters."""
+    """Returns the first line of a docstring, with its mathematics as plain text."""
     line = docstring.strip().split("\n")[0]
     line = re.sub(r"\[([A-Za-z_]\w*)\]", r"\1", line)  # a reference; [0, 1] is an interval
     return re.sub(r"[$`{}]|\\(?:mathrm|text)?", "", line)
 
 
 def problem_options(build: Callable[..., Problem]) -> dict[str, ProblemOption]:
-    """Returns the arguments of a problem's function, with the help from its docstring."""
-    entry = r"^- (`\w+`(?:, `\w+`)*): (.*(?:\n  .*)*)"
-    documented = {
+    """Returns the arguments of a problem's function, with their help from its docstring."""
+    argument = r"^- (`\w+`(?:, `\w+`)*): (.*(?:\n  .*)*)"
+    help_texts = {
         name: summary_line(" ".join(text.split()))
-        for names, text in re.findall(entry, inspect.getdoc(build) or "", flags=re.M)
+        for names, text in re.findall(argument, inspect.getdoc(build) or "", flags=re.M)
         for name in re.findall(r"\w+", names)
     }
     hints = get_type_hints(build)
     return {
-        name: (hints[name], parameter.default, documented.get(name, ""))
+        name: (hints[name], parameter.default, help_texts.get(name, ""))
         for name, parameter in inspect.signature(build).parameters.items()
     }
 
 
-def parse_integer(text: list[str]) -> int:
+def parse_integer(arguments: list[str]) -> int:
     """Parses a whole number, written 1000000 or 1e6."""
-    value = float(text[0])
+    value = float(arguments[0])
     if not value.is_integer():
-        raise ValueError(f"{text[0]} is not a whole number")
+        raise ValueError(f"{arguments[0]} is not a whole number")
     return int(value)
 
 
 def split_argument(
-    usage: str, kind: type, arguments: list[str], needs: str
+    usage: str, options_type: type, arguments: list[str], required: str
 ) -> tuple[str, list[str]]:
-    """Splits off what must follow a command; in its place, --help shows that of the options."""
-    first, *rest = arguments or [""]
-    if first in ("-h", "--help"):
-        parse_options(kind, ["--help"], f"emphatic {usage}")
-    if first.startswith("-") or not first:
+    """Splits arguments into the one that a command requires and its options; handles --help."""
+    argument, *flags = arguments or [""]
+    if argument in ("-h", "--help"):
+        parse_options(options_type, ["--help"], f"emphatic {usage}")
+    if argument.startswith("-") or not argument:
         name = usage.split()[1].lower().rstrip(".")
-        raise ValueError(f"{name}: not given; `emphatic {usage}` needs {needs}")
-    return first, rest
+        raise ValueError(f"{name}: not given; `emphatic {usage}` needs {required}")
+    return argument, flags
 
 
 def parse_problem(
-    command: str, kind: type[Options], arguments: list[str]
+    command: str, options_type: type[Options], arguments: list[str]
 ) -> tuple[Problem, Options, str]:
     """Parses what follows a command into a problem, the command's options and a title."""
     import tyro
 
     from ..problems import builder, NAMED
 
-    needs = f"an .npz file or one of {', '.join(NAMED)}"
-    name, rest = split_argument(f"{command} PROBLEM", kind, arguments, needs)
+    required = f"an .npz file or one of {', '.join(NAMED)}"
+    name, flags = split_argument(f"{command} PROBLEM", options_type, arguments, required)
     build = builder(name)
     fields = [
         (key, Annotated[annotation, tyro.conf.arg(help=text)], dataclasses.field(default=default))
         for key, (annotation, default, text) in problem_options(build).items()
     ]
-    problem_kind = dataclasses.make_dataclass("Problem", fields)
-    problem_kind.__doc__ = summary_line(inspect.getdoc(build) or "")
-    groups = {"problem": problem_kind, command: kind}
-    fields = [(key, x, dataclasses.field(default_factory=x)) for key, x in groups.items()]
-    both_kinds = dataclasses.make_dataclass("Both", fields)
-    both_kinds.__doc__ = inspect.getdoc(kind)
-    both = vars(parse_options(both_kinds, rest, f"emphatic {command} {name}"))
-    chosen, default = vars(both["problem"]), vars(problem_kind())
-    changed = [f"{key}={value}" for key, value in chosen.items() if value != default[key]]
-    title = f"{name} ({', '.join(changed)})" if changed else name
-    return build(**chosen), both[command], title
+    problem_type = dataclasses.make_dataclass("Problem", fields)
+    problem_type.__doc__ = summary_line(inspect.getdoc(build) or "")
+    groups = {"problem": problem_type, command: options_type}
+    fields = [(key, kind, dataclasses.field(default_factory=kind)) for key, kind in groups.items()]
+    both_types = dataclasses.make_dataclass("Both", fields)
+    both_types.__doc__ = inspect.getdoc(options_type)
+    both = vars(parse_options(both_types, flags, f"emphatic {command} {name}"))
+    settings, defaults = vars(both["problem"]), vars(problem_type())
+    changes = [f"{key}={value}" for key, value in settings.items() if value != defaults[key]]
+    title = f"{name} ({', '.join(changes)})" if changes else name
+    return build(**settings), both[command], title
 
 
 def parse_path(
-    command: str, kind: type[Options], arguments: list[str], name: str, needs: str
+    command: str, options_type: type[Options], arguments: list[str], name: str, required: str
 ) -> tuple[str, Options]:
     """Parses the file or folder that follows a command, and the options after it."""
-    path, rest = split_argument(f"{command} {name.upper()}", kind, arguments, needs)
-    return path, parse_options(kind, rest, f"emphatic {command} {path}")
+    usage = f"{command} {name.upper()}"
+    path, flags = split_argument(usage, options_type, arguments, required)
+    return path, parse_options(options_type, flags, f"emphatic {command} {path}")
 
 
-def parse_options(kind: type[Options], arguments: list[str], program: str) -> Options:
-    """Parses options by tyro, whose error boxes become one line."""
+def parse_options(options_type: type[Options], arguments: list[str], program: str) -> Options:
+    """Parses options with tyro, and turns its error boxes into one line."""
     import tyro
 
     registry = tyro.constructors.ConstructorRegistry()
@@ -144,14 +145,16 @@ def parse_options(kind: type[Options], arguments: list[str], program: str) -> Op
             str_from_instance=lambda value: [str(value)],
         )
 
-    box, config = io.StringIO(), (tyro.conf.OmitArgPrefixes, tyro.conf.DisallowNone)
+    errors, config = io.StringIO(), (tyro.conf.OmitArgPrefixes, tyro.conf.DisallowNone)
     try:
-        with contextlib.redirect_stderr(box):
-            return tyro.cli(kind, args=arguments, prog=program, config=config, registry=registry)
+        with contextlib.redirect_stderr(errors):
+            return tyro.cli(
+                options_type, args=arguments, prog=program, config=config, registry=registry
+            )
     except SystemExit as stop:
         if not stop.code:
             raise
-        lines = [line.strip("│╭╮╰╯─ ") for line in box.getvalue().splitlines()[1:]]
+        lines = [line.strip("│╭╮╰╯─ ") for line in errors.getvalue().splitlines()[1:]]
         message = " ".join(line for line in lines if line.strip("-"))
         message = re.split("Argument helptext|For full helptext", message)[0].strip()
         raise ValueError(f"{message.rstrip('.')} (see {program} --help)") from None

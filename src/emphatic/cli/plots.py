@@ -19,10 +19,11 @@ def require_plot_file(path: Path) -> None:
     """Raises a `ValueError` if no plot can be written there, before anything is computed."""
     import matplotlib.figure
 
-    known = matplotlib.figure.Figure().canvas.get_supported_filetypes()
-    kind = path.suffix.lower().lstrip(".")
-    if kind not in known:
-        raise ValueError(f"plot: {path} ends in {kind!r}; one of {', '.join(known)} is required")
+    formats = matplotlib.figure.Figure().canvas.get_supported_filetypes()
+    ending = path.suffix.lower().lstrip(".")
+    if ending not in formats:
+        required = f"one of {', '.join(formats)} is required"
+        raise ValueError(f"plot: {path} ends in {ending!r}; {required}")
     if path.is_dir():
         raise ValueError(f"plot: {path} is a directory; a file is required")
     if not path.parent.is_dir():
@@ -36,7 +37,7 @@ def draw_solution(path: Path, title: str, problem: Problem, exact: Json) -> None
     figure = Figure(figsize=(8.0, 6.4), layout="constrained")
     figure.suptitle(title)
     axes = figure.subplots(3, sharex=True)
-    states, few = problem.labels, len(problem.labels) <= MOST_STATES
+    states, is_small = problem.labels, len(problem.labels) <= MOST_STATES
     deviation = np.sqrt(exact["followon_variance"])
     finite, infinite = np.isfinite(deviation), np.isinf(deviation)
     label_every = -(-len(states) // 24)  # as many labels as fit beside each other
@@ -44,21 +45,21 @@ def draw_solution(path: Path, title: str, problem: Problem, exact: Json) -> None
     colors = ("tab:red", "tab:blue", "tab:gray")
     for ax, (key, name), color in zip(axes, names.items(), colors, strict=True):
         values = exact[key]
-        if few:
-            position = np.arange(len(states))
-            ax.bar(position, values, color=color, width=0.7)
-            ax.set_xticks(position[::label_every], [str(label) for label in states[::label_every]])
+        if is_small:
+            positions = np.arange(len(states))
+            ax.bar(positions, values, color=color, width=0.7)
+            ax.set_xticks(positions[::label_every], [str(s) for s in states[::label_every]])
         else:
             ax.plot(states, values, ".", color=color, markersize=2, rasterized=True)
         ax.set_ylabel(name)
         ax.spines[["top", "right"]].set_visible(False)
-    if few and finite.any():
+    if is_small and finite.any():
         means, spread = exact["emphasis"][finite], deviation[finite]
         whiskers = [np.zeros_like(spread), spread]  # the trace is never negative: none below 0
         axes[0].errorbar(
             finite.nonzero()[0], means, whiskers, fmt="none", ecolor="k", capsize=3, lw=1
         )
-    remarks = ["whiskers: one standard deviation of the followon trace"] if few else []
+    remarks = ["whiskers: one standard deviation of the followon trace"] if is_small else []
     if infinite.any():
         extent = "" if infinite.all() else f" at {infinite.sum()} of {len(states)} states"
         remarks = [] if infinite.all() else remarks
@@ -69,7 +70,7 @@ def draw_solution(path: Path, title: str, problem: Problem, exact: Json) -> None
 
 
 def draw_prediction(
-    path: Path, title: str, prediction: Json, dots: tuple[np.ndarray, np.ndarray] | None = None
+    path: Path, title: str, prediction: Json, simulation: tuple[np.ndarray, np.ndarray] | None
 ) -> None:
     """Plots the exact curve and its limit, with simulated errors as dots."""
     from ..figures import style
@@ -82,11 +83,11 @@ def draw_prediction(
         limit = prediction["limit"]
         if np.isfinite(limit):
             axes.axhline(limit, color=style.VERMILION, ls="--", lw=1, label="exact limit")
-        if dots is not None:
-            times, errors = dots
-            shown = np.unique(np.geomspace(1, len(times), NUM_DOTS).astype(int)) - 1
+        if simulation is not None:
+            times, errors = simulation
+            drawn = np.unique(np.geomspace(1, len(times), NUM_DOTS).astype(int)) - 1
             label = "simulated: root mean square over runs"
-            axes.plot(times[shown], errors[shown], "o", color=style.BLUE, mfc="none", label=label)
+            axes.plot(times[drawn], errors[drawn], "o", color=style.BLUE, mfc="none", label=label)
         axes.set_xscale("symlog", linthresh=1.0)
         label = f"{name.removesuffix('_rmse')} error, root mean square"
         axes.set(title=title, xlabel="steps", ylabel=label, xlim=(0, prediction["steps"][-1]))

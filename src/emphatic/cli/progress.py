@@ -1,4 +1,4 @@
-"""What is shown during runs: a progress bar, and a line for each evaluation."""
+"""Progress of runs: a bar, and a line for each evaluation."""
 
 import contextlib
 import time
@@ -11,15 +11,16 @@ from ..engine.tasks import OnProgress
 
 @contextlib.contextmanager
 def progress_bar(title: str) -> Generator[OnProgress]:
-    """Shows a bar with updates per second; yields the callback that takes the updates done and all.
+    """Shows a bar with updates per second; yields a callback of the updates done and in total.
 
-    The bar appears with the first call: what fails before that is one line of its own.
+    The bar appears with the first call, so that an earlier error is a single line.
     """
     from rich import progress
     from rich.console import Console
 
-    share, left = progress.TaskProgressColumn(), progress.TimeRemainingColumn()
-    columns = "[bold]{task.description}", progress.BarColumn(), share, "{task.fields[rate]}", left
+    percentage, remaining = progress.TaskProgressColumn(), progress.TimeRemainingColumn()
+    name, rate = "[bold]{task.description}", "{task.fields[rate]}"
+    columns = name, progress.BarColumn(), percentage, rate, remaining
     bar = progress.Progress(*columns, console=Console(stderr=True))
     task, start = bar.add_task(title, total=None, rate=""), time.monotonic()
 

@@ -30,24 +30,24 @@ fish:  emphatic completion fish | source"""
 
 
 def candidates() -> dict[str, list[str]]:
-    """What may follow each command: names, and options with their dashes."""
+    """Returns what may follow each command: names, and options with their dashes."""
     from ..figures import FIGURES
     from ..problems import NAMED
     from .commands import COMMANDS
 
     names = {"PROBLEM": list(NAMED), "FIGURE": [*FIGURES, "all"], "SHELL": list(SHELLS)}
     signatures = map(inspect.signature, NAMED.values())
-    of_problems = {_flag(name) for signature in signatures for name in signature.parameters}
-    following = {}
+    problem_flags = {_flag(name) for signature in signatures for name in signature.parameters}
+    completions = {}
     for name, command in COMMANDS.items():
         fields = (field.name for kind in command.options for field in dataclasses.fields(kind))
         flags = (
             [] if command.argument == "SHELL" else [*dict.fromkeys(map(_flag, fields)), "--help"]
         )
         if command.argument == "PROBLEM":
-            flags += sorted(of_problems - set(flags))
-        following[name] = [*names.get(command.argument, []), *flags]
-    return following
+            flags += sorted(problem_flags - set(flags))
+        completions[name] = [*names.get(command.argument, []), *flags]
+    return completions
 
 
 def _flag(name: str) -> str:
@@ -56,20 +56,20 @@ def _flag(name: str) -> str:
 
 def completion_command(arguments: list[str]) -> None:
     """Print the completion script for bash, zsh or fish."""
-    shell, *rest = arguments or [""]
+    shell, *excess = arguments or [""]
     if shell in ("-h", "--help"):
         print(HELP)
         return
-    if shell not in SHELLS or rest:
+    if shell not in SHELLS or excess:
         raise unknown("shell", " ".join(arguments), SHELLS)
-    following = candidates()
-    commands, words = " ".join(following), {name: " ".join(x) for name, x in following.items()}
+    completions = {name: " ".join(texts) for name, texts in candidates().items()}
+    commands = " ".join(completions)
     if shell == "fish":
         print(f"complete -c emphatic -n __fish_use_subcommand -f -a '{commands}'")
-        for name, line in words.items():
+        for name, line in completions.items():
             print(f"complete -c emphatic -n '__fish_seen_subcommand_from {name}' -a '{line}'")
         return
     if shell == "zsh":
         print("autoload -U +X bashcompinit && bashcompinit")
-    cases = "\n".join(f'            {name}) words="{line}" ;;' for name, line in words.items())
-    print(BASH.format(commands=commands, cases=cases), end="")
+    cases = (f'            {name}) words="{line}" ;;' for name, line in completions.items())
+    print(BASH.format(commands=commands, cases="\n".join(cases)), end="")

@@ -7,7 +7,7 @@ from typing import Any, TYPE_CHECKING
 import numpy as np
 
 from .._files import as_json as as_json
-from ..certify.bias import CLOSE
+from ..certify.bias import TOLERANCE
 from ..certify.certificate import Certificate
 from ..experiments.compute import Estimate
 from ..experiments.experiment import Experiment
@@ -25,8 +25,8 @@ Row = Sequence[str]
 COLORS = {"holds": "green", "fails": "red", "cannot be decided": "yellow"}
 
 
-def number(value: float | None) -> str:
-    """Formats a number to six significant digits; a dash stands for what is not known."""
+def format_number(value: float | None) -> str:
+    """Formats a number to six significant digits; a dash stands for a missing one."""
     return "-" if value is None or np.isnan(value) else f"{value:.6g}"
 
 
@@ -37,42 +37,42 @@ def console() -> "Console":
     out = Console(highlight=False)
     if not out.is_terminal:
         out = Console(highlight=False, width=160)
-    out.on_broken_pipe = _pipe_closed  # Rich would exit with status 1, which here means something
+    out.on_broken_pipe = _raise_broken_pipe  # Rich would exit with 1, which has a meaning here
     return out
 
 
-def _pipe_closed() -> None:
+def _raise_broken_pipe() -> None:
     raise BrokenPipeError
 
 
-def new_table(title: str, columns: Row, rows: Iterable[Row] = (), left: int = 1) -> "Table":
-    """Returns a table, the first columns of which are aligned to the left."""
+def new_table(title: str, columns: Row, rows: Iterable[Row] = (), num_left: int = 1) -> "Table":
+    """Returns a table with its first `num_left` columns aligned to the left."""
     from rich import box
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for k, column in enumerate(columns):
-        table.add_column(column, justify="left" if k < left else "right", no_wrap=True)
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="left" if index < num_left else "right", no_wrap=True)
     table.show_header = any(columns)
     for row in rows:
         table.add_row(*row)
     return table
 
 
-def _print_columns(out: "Console", left: list[str], cells: dict[str, list[str]]) -> None:
+def _print_columns(out: "Console", labels: list[str], columns: dict[str, list[str]]) -> None:
     """Prints columns, in as many tables as a narrow terminal needs to show every digit."""
-    margin = max(map(len, left)) + 2
-    groups, used = [{}], margin
-    for name, column in cells.items():
-        size = 3 + max(map(len, [name, *column]))
-        if groups[-1] and used + size > out.width:
+    label_width = max(map(len, labels)) + 2
+    groups, width = [{}], label_width
+    for name, column in columns.items():
+        column_width = 3 + max(map(len, [name, *column]))
+        if groups[-1] and width + column_width > out.width:
             groups.append({})
-            used = margin
+            width = label_width
         groups[-1][name] = column
-        used += size
+        width += column_width
     for group in groups:
-        rows = zip(left[1:], *group.values(), strict=True)
-        out.print(new_table("", [left[0], *group], rows))
+        rows = zip(labels[1:], *group.values(), strict=True)
+        out.print(new_table("", [labels[0], *group], rows))
 
 
 def show_solution(title: str, problem: Problem, exact: Json, notes: list[str]) -> None:
@@ -82,20 +82,21 @@ def show_solution(title: str, problem: Problem, exact: Json, notes: list[str]) -
     size = f"{mdp.num_states} states, {mdp.num_actions} actions, {problem.x.shape[1]} features"
     out.print(f"[bold]{title}[/bold]: {size}, discount {discount}")
     labels, columns = state_columns(problem, exact)
-    _print_columns(out, labels, {name: list(map(number, y)) for name, y in columns.items()})
+    cells = {name: list(map(format_number, column)) for name, column in columns.items()}
+    _print_columns(out, labels, cells)
 
-    facts = new_table("", ("", ""), left=2)
+    facts = new_table("", ("", ""), num_left=2)
     for column in facts.columns:
         column.no_wrap = False
     for label, value, remark in scalar_rows(exact):
-        text = number(value) if value is not None else remark
+        text = format_number(value) if value is not None else remark
         facts.add_row(label, f"{text} ({remark})" if value is not None and remark else text)
     out.print(facts)
 
     rows = [point.row for point in exact.values() if isinstance(point, FixedPoint)]
     labels, symbols, errors, modes, remarks = map(list, zip(*rows, strict=True))
-    cells = {"learns": symbols, "error of limit": [*map(number, errors)]}
-    cells["slowest mode"] = [*map(number, modes)]
+    cells = {"learns": symbols, "error of limit": [*map(format_number, errors)]}
+    cells["slowest mode"] = [*map(format_number, modes)]
     if any(remarks):
         cells["remark"] = remarks
     _print_columns(out, ["learner", *labels], cells)
@@ -109,7 +110,7 @@ def show_certificate(title: str, certificate: Certificate) -> None:
 
     out = console()
     out.print(f"[bold]{title}[/bold]")
-    table = new_table("", ("assumption", "says that", "verdict", "because"), left=4)
+    table = new_table("", ("assumption", "says that", "verdict", "because"), num_left=4)
     for column in table.columns[1::2]:
         column.no_wrap, column.overflow = False, "fold"
     for row in certificate.rows:
@@ -128,18 +129,18 @@ def show_certificate(title: str, certificate: Certificate) -> None:
         out.print(f"ridge: {escape(certificate.ridge_note)}", soft_wrap=not out.is_terminal)
     else:
         out.print(
-            f"ridge {cost.ridge:g} costs: |w*(eta) - w*(0)| = {number(cost.emphasis_distance)} of "
-            f"{number(cost.emphasis_norm)}, |u*(eta) - u*(0)| = {number(cost.value_distance)} of "
-            f"{number(cost.value_norm)}, bias of the policy gradient {number(cost.gradient_bias)} "
-            f"of {number(cost.gradient_norm)}"
+            f"ridge {cost.ridge:g} costs: |w*(eta) - w*(0)| = "
+            f"{format_number(cost.emphasis_distance)} of {format_number(cost.emphasis_norm)}, "
+            f"|u*(eta) - u*(0)| = {format_number(cost.value_distance)} of "
+            f"{format_number(cost.value_norm)}, bias of the policy gradient "
+            f"{format_number(cost.gradient_bias)} of {format_number(cost.gradient_norm)}"
         )
         if cost.tolerance is not None:
-            largest = f"largest ridge within {cost.tolerance:g}: {number(cost.largest_ridge)}"
-            critics = (
-                f"{number(cost.largest_emphasis_ridge)}, values {number(cost.largest_value_ridge)}"
-            )
-            actor = number(cost.largest_gradient_ridge)
-            out.print(f"{largest} (emphasis {critics}, gradient {actor})")
+            emphasis = format_number(cost.largest_emphasis_ridge)
+            critics = f"emphasis {emphasis}, values {format_number(cost.largest_value_ridge)}"
+            gradient = f"gradient {format_number(cost.largest_gradient_ridge)}"
+            largest = format_number(cost.largest_ridge)
+            out.print(f"largest ridge within {cost.tolerance:g}: {largest} ({critics}, {gradient})")
     for line in _describe_ends(certificate):
         out.print(escape(line), soft_wrap=not out.is_terminal)
     covering = [t.name for t in certificate.theorems if t.covers and t.converges]
@@ -148,17 +149,17 @@ def show_certificate(title: str, certificate: Certificate) -> None:
 
 
 def _describe_ends(certificate: Certificate) -> list[str]:
-    """Returns a line on the gradient and its bias for each end of a changing policy."""
+    """Returns lines on the gradient and its bias at the start and the end of a changing policy."""
     start, end, note = certificate.start, certificate.end, certificate.end_note
     lines = []
     for label, bias in (("at the start", start), (note, end)):
         if bias is not None:
-            norms = f"{number(bias.gradient_norm)} and |b| = {number(bias.bias_norm)}"
-            lines.append(f"{label} |grad J| = {norms}, with J = {number(bias.objective)}")
+            norms = f"{format_number(bias.gradient_norm)} and |b| = {format_number(bias.bias_norm)}"
+            lines.append(f"{label} |grad J| = {norms}, with J = {format_number(bias.objective)}")
     if end is None:
         return [*lines, f"b(theta): {note}"] if note else lines
     inside = "in" if certificate.reached else "not in"
-    lines[-1] += f": {inside} {{|grad J| <= |b|}} up to {CLOSE:g} of |grad J| at the start"
+    lines[-1] += f": {inside} {{|grad J| <= |b|}} up to {TOLERANCE:g} of |grad J| at the start"
     return lines
 
 
@@ -170,11 +171,11 @@ def show_prediction(title: str, step_size: float, prediction: Json) -> None:
     steps, errors = prediction["steps"], prediction[name]
     indices = {n for n, step in enumerate(steps) if step in (0, steps[-1])}
     indices |= {int(np.abs(steps - 10**power).argmin()) for power in range(len(str(steps[-1])))}
-    rows = [(str(steps[n]), number(errors[n])) for n in sorted(indices)]
-    rows.append(("limit", number(prediction["limit"])))
+    rows = [(str(steps[n]), format_number(errors[n])) for n in sorted(indices)]
+    rows.append(("limit", format_number(prediction["limit"])))
     columns = ("steps", f"{name.removesuffix('_rmse')} error, root mean square")
     out.print(new_table("", columns, rows))
-    facts = new_table("", ("", "", ""), left=3)
+    facts = new_table("", ("", "", ""), num_left=3)
     for sense, key in (("mean", "mean_threshold"), ("mean square", "mean_square_threshold")):
         verdict = "stable" if step_size < prediction[key] else "not stable"
         facts.add_row(f"stable in {sense} up to step size", f"{prediction[key]:.4g}", verdict)
@@ -188,21 +189,21 @@ def show_prediction(title: str, step_size: float, prediction: Json) -> None:
 
 
 def show_figure(name: str, summary: Json, folder: Path) -> None:
-    """Prints a figure in a few numbers, its claims, and the files written."""
+    """Prints the table of a figure, its claims, and the files written."""
     from ..figures import FIGURES
 
     out = console()
     columns, rows = FIGURES[name].table(summary["rows"])
-    out.print(new_table(f"{name}: {FIGURES[name].caption}", columns, rows, left=2))
+    out.print(new_table(f"{name}: {FIGURES[name].caption}", columns, rows, num_left=2))
     for claim in summary["claims"]:
         evidence = claim["evidence"]
         verdict, color = ("holds", "green") if claim["holds"] else ("not shown", "red")
-        held = f"{evidence['held']} of {len(evidence['cases'])} cases"
+        support = f"{evidence['held']} of {len(evidence['cases'])} cases"
         if all("p_value" in case for case in evidence["cases"]):
-            held += f", largest p-value {max(case['p_value'] for case in evidence['cases']):.2g}"
-        out.print(f"[{color}]{verdict}[/{color}]  {claim['claim']} [dim]({held})[/dim]")
-    ran = (f"{name} by {' and '.join(engines)}" for name, engines in summary["engines"].items())
-    out.print(f"[dim]run: {', '.join(ran)}[/dim]")
+            support += f", largest p-value {max(case['p_value'] for case in evidence['cases']):.2g}"
+        out.print(f"[{color}]{verdict}[/{color}]  {claim['claim']} [dim]({support})[/dim]")
+    runs = (f"{name} by {' and '.join(engines)}" for name, engines in summary["engines"].items())
+    out.print(f"[dim]run: {', '.join(runs)}[/dim]")
     out.print(f"written to {folder}: {list_names(folder)}")
 
 
@@ -236,14 +237,14 @@ def show_status(status: Status, folder: str | Path) -> None:
     from rich.table import Table
 
     out = console()
-    line = Table.grid(padding=(0, 1))
+    header = Table.grid(padding=(0, 1))
     share = status.done / max(1, status.cells)
     bar = ProgressBar(total=1.0, completed=share, width=40)
-    line.add_row(f"[bold]{status.name}[/bold]", bar, f"{100 * share:.0f}%", str(folder))
-    out.print(line)
-    done = f"{status.done:,} of {status.cells:,} cells done in {status.units} units"
-    left = f"{len(status.running)} units running, {status.left:,} cells left"
-    out.print(f"{done}, {status.diverged:,} of them diverged; {left}")
+    header.add_row(f"[bold]{status.name}[/bold]", bar, f"{100 * share:.0f}%", str(folder))
+    out.print(header)
+    finished = f"{status.done:,} of {status.cells:,} cells done in {status.units} units"
+    remaining = f"{len(status.running)} units running, {status.left:,} cells left"
+    out.print(f"{finished}, {status.diverged:,} of them diverged; {remaining}")
     for name, done, total in status.running:
         out.print(f"[dim]running {name}: {100 * done / max(1, total):.0f}%[/dim]")
     for unit in status.aside:
@@ -262,13 +263,13 @@ def show_comparison(title: str, comparison: Json) -> None:
         table.add_row(row["learner"], final, f"{row['area']:.4g}", diverged)
     out.print(table)
     for pair in comparison["pairs"]:
-        ends = f"{pair['difference']:.3g} ({pair['low']:.3g} to {pair['high']:.3g})"
+        difference = f"{pair['difference']:.3g} ({pair['low']:.3g} to {pair['high']:.3g})"
         wins = f"smaller in {pair['wins']} of {pair['runs']} runs, p = {pair['p_value']:.2g}"
-        out.print(f"{pair['smaller']} against {pair['larger']}: {ends}; {wins}", markup=False)
+        out.print(f"{pair['smaller']} against {pair['larger']}: {difference}; {wins}", markup=False)
 
 
 def list_names(folder: Path) -> str:
-    """Returns the names of what a folder has in it."""
+    """Returns the names of the files in a folder, separated by commas."""
     return ", ".join(sorted(path.name for path in folder.iterdir()))
 
 

@@ -145,7 +145,7 @@ def solve_command(arguments: list[str]) -> None:
 
 
 def certify_command(arguments: list[str]) -> int:
-    """Prints a certificate of the setting; the status is 0 if a theorem covers it, else 1."""
+    """Prints a certificate of a setting; the exit status is 0 if a theorem covers it, else 1."""
     problem, options, title = parse_problem("certify", CertifyOptions, arguments)
     _require_actor(options)
     from .. import schedules
@@ -158,10 +158,10 @@ def certify_command(arguments: list[str]) -> int:
         except ValueError as error:
             raise ValueError(f"{flag}: {error}") from None
 
-    fixed = options.policy == "fixed"
+    is_fixed = options.policy == "fixed"
     certificate = certify(
         problem,
-        load_target(problem, options.target) if fixed else _policy(problem, options),
+        load_target(problem, options.target) if is_fixed else _actor_policy(problem, options),
         ridge=options.ridge,
         step_size=parse_schedule("--step-size", options.step_size),
         actor_step_size=parse_schedule("--actor-step-size", options.actor_step_size),
@@ -180,33 +180,34 @@ def certify_command(arguments: list[str]) -> int:
 
 def _require_actor(options: CertifyOptions) -> None:
     """Raises a `ValueError` if an option does not apply to the policy."""
-    kind, given = options.policy, {key for key, value in vars(options).items() if value is not None}
-    if kind == "fixed":
+    policy = options.policy
+    names = {name for name, value in vars(options).items() if value is not None}
+    if policy == "fixed":
         for name in ("actor_features", "theta", "theta_end", "actor_step_size", "damping"):
-            if name in given:
+            if name in names:
                 raise ValueError(f"{name}: a fixed target has no actor; give --policy softmax")
-    elif "target" in given:
-        raise ValueError(f"target: a {kind} policy has none; give --theta, or --policy fixed")
-    elif kind == "tabular" and "actor_features" in given:
+    elif "target" in names:
+        raise ValueError(f"target: a {policy} policy has none; give --theta, or --policy fixed")
+    elif policy == "tabular" and "actor_features" in names:
         raise ValueError("actor_features: a tabular policy has none; give --policy softmax")
 
 
-def _policy(problem: Problem, options: CertifyOptions) -> Softmax | NetworkSoftmax:
+def _actor_policy(problem: Problem, options: CertifyOptions) -> Softmax | NetworkSoftmax:
     """Returns the policy that the actor changes."""
     from .. import _validation as checks
 
-    states, actions = problem.behavior.shape
+    num_states, num_actions = problem.behavior.shape
     x = load_array("actor_features", options.actor_features, 2)
     if x is not None:
         x = checks.finite("actor_features", x)
-        if x.ndim != 2 or len(x) != states:
-            required = f"({states}, k) is required, a row per state"
+        if x.ndim != 2 or len(x) != num_states:
+            required = f"({num_states}, k) is required, a row per state"
             raise ValueError(f"actor_features: got shape {x.shape}; {required}")
     if options.policy == "network":
-        return NetworkSoftmax(problem.dense_features[0] if x is None else x, actions)
+        return NetworkSoftmax(problem.dense_features[0] if x is None else x, num_actions)
     if options.policy == "tabular":
         return tabular(problem)
-    return linear(problem) if x is None else over_states(x, actions)
+    return linear(problem) if x is None else over_states(x, num_actions)
 
 
 COMPOSED = {
@@ -218,38 +219,39 @@ COMPOSED = {
 """Learners that need a source of emphasis, with the source that `predict` gives them."""
 
 
-def _named_learners() -> dict[str, str]:
-    """Returns the expressions of all learners that take a step size, and of those composed."""
+def _learner_expressions() -> dict[str, str]:
+    """Returns the expressions of learners that need only a step size, and of those in COMPOSED."""
     from ..learners import LEARNERS
 
     expressions = {}
     for name, function in LEARNERS.items():
-        parameters = inspect.signature(function).parameters.values()
-        if [x.name for x in parameters if x.default is x.empty] == ["step_size"]:
-            ridge = ", ridge=ridge" * any(x.name == "ridge" for x in parameters)
+        parameters = inspect.signature(function).parameters
+        required = [p.name for p in parameters.values() if p.default is p.empty]
+        if required == ["step_size"]:
+            ridge = ", ridge=ridge" if "ridge" in parameters else ""
             expressions[name.replace("_", "-")] = f"{name}(step_size{ridge})"
     return expressions | COMPOSED
 
 
-def _factory(problem: Problem, name: str, ridge: float) -> LearnerFactory:
-    """Returns the function from a step size to the named learner."""
+def _learner_factory(problem: Problem, name: str, ridge: float) -> LearnerFactory:
+    """Returns the function that makes the named learner from a step size."""
     from .. import _validation as checks
     from ..experiments.expressions import parse_learner
 
-    known, name = _named_learners(), name.replace("_", "-")
-    if name not in known:
-        raise checks.unknown("learner", name, known)
+    expressions, name = _learner_expressions(), name.replace("_", "-")
+    if name not in expressions:
+        raise checks.unknown("learner", name, expressions)
     checks.ridge(ridge)
-    with_ridge = [key for key, text in known.items() if "ridge" in text]
+    with_ridge = [key for key, text in expressions.items() if "ridge" in text]
     if ridge and name not in with_ridge:
         raise ValueError(f"ridge: {name} has none; only {', '.join(with_ridge)} have")
-    build = parse_learner(known[name], ("step_size", "ridge"))(problem)
-    fixed = {"ridge": ridge} if name in with_ridge else {}
-    return lambda step_size: build(step_size=step_size, **fixed)
+    build = parse_learner(expressions[name], ("step_size", "ridge"))(problem)
+    ridges = {"ridge": ridge} if name in with_ridge else {}
+    return lambda step_size: build(step_size=step_size, **ridges)
 
 
 def predict_command(arguments: list[str]) -> None:
-    """Prints what is known of a learner without running it."""
+    """Prints the exact learning curve of a learner and its stable step sizes."""
     problem, options, title = parse_problem("predict", PredictOptions, arguments)
     from ..predict.summary import simulate, summarize
     from . import plots, tables
@@ -262,18 +264,15 @@ def predict_command(arguments: list[str]) -> None:
         raise ValueError("runs: simulated runs start as the learner does; leave out --initial")
     policy = problem.require_target(load_target(problem, options.target))
     problem = dataclasses.replace(problem, target=policy)
-    factory = _factory(problem, options.learner, options.ridge)
-    step_size, steps, best_by = (
-        options.step_size,
-        options.steps,
-        options.by if options.best else None,
-    )
+    factory = _learner_factory(problem, options.learner, options.ridge)
+    step_size, steps = options.step_size, options.steps
+    best_by = options.by if options.best else None
     initial, learner = load_array("initial", options.initial, 1), factory(step_size)
     summary = summarize(problem, factory, step_size, steps, initial=initial, best_by=best_by)
     caption = f"{title}, {options.learner}, step size {step_size:g}"
     if options.plot is not None:
-        dots = simulate(problem, learner, steps, options.runs) if options.runs else None
-        plots.draw_prediction(options.plot, caption, summary, dots)
+        simulation = simulate(problem, learner, steps, options.runs) if options.runs else None
+        plots.draw_prediction(options.plot, caption, summary, simulation)
     if options.json:
         print(tables.as_json(summary))
     else:

@@ -57,16 +57,16 @@ class EvaluateOptions:
 
 
 def use_cores(num_runs: int) -> None:
-    """Makes every core a device of JAX, which reads this when it first computes."""
-    flag, given = "--xla_force_host_platform_device_count", os.environ.get("XLA_FLAGS", "")
-    if flag not in given:
+    """Makes every core a device of JAX, which must not have computed anything yet."""
+    flag, flags = "--xla_force_host_platform_device_count", os.environ.get("XLA_FLAGS", "")
+    if flag not in flags:
         from ..engine.tasks import num_cores
 
-        os.environ["XLA_FLAGS"] = f"{given} {flag}={max(1, min(num_cores(), num_runs))}".strip()
+        os.environ["XLA_FLAGS"] = f"{flags} {flag}={max(1, min(num_cores(), num_runs))}".strip()
 
 
 def train_command(arguments: list[str]) -> None:
-    """Trains policies, and shows each evaluation."""
+    """Trains policies and prints each evaluation."""
     options = parse_options(TrainOptions, arguments, "emphatic train")
     use_cores(options.seeds)
     from .. import _validation as checks
@@ -79,14 +79,14 @@ def train_command(arguments: list[str]) -> None:
     seeds = range(options.seed, options.seed + options.seeds)
     if seeds.stop > 2**32:
         raise ValueError(f"seed: got {seeds.stop - 1}; below 2^32 is required")
-    board = _board(options.out / "tensorboard") if options.tensorboard else None
+    board = _open_board(options.out / "tensorboard") if options.tensorboard else None
 
     def on_evaluation(steps: int, values: dict[str, np.ndarray]) -> None:
         progress.show_evaluation(steps, options.steps, values)
         if board is not None:
             for name, entries in values.items():
                 for seed, value in zip(seeds, entries, strict=True):
-                    if np.isfinite(value):  # NaN is what was not measured
+                    if np.isfinite(value):  # NaN: not measured
                         board.add_scalar(f"{name}/{seed}", float(value), steps)
 
     renamed = {"policy", "seed", "seeds", "tensorboard"}  # the others are arguments of `train`
@@ -99,8 +99,8 @@ def train_command(arguments: list[str]) -> None:
     print(f"written to {options.out}: {tables.list_names(options.out)}")
 
 
-def _board(folder: Path):
-    """Opens a log of TensorBoard."""
+def _open_board(folder: Path):
+    """Opens a TensorBoard log."""
     try:
         from tensorboardX import SummaryWriter
     except ImportError:
@@ -111,8 +111,8 @@ def _board(folder: Path):
 
 def evaluate_command(arguments: list[str]) -> None:
     """Prints the returns of trained policies."""
-    needs = "a folder or a file with a policy"
-    path, options = parse_path("evaluate", EvaluateOptions, arguments, "path", needs)
+    required = "a folder or a file with a policy"
+    path, options = parse_path("evaluate", EvaluateOptions, arguments, "path", required)
     from .. import _validation as checks
     from ..deep.trained_policies import evaluate, load_policies
     from . import tables

@@ -1,4 +1,4 @@
-"""Checkpoints, from which an interrupted training resumes: arrays, and what they belong to."""
+"""Checkpoints, from which an interrupted training resumes: arrays, and their definition."""
 
 import json
 

@@ -13,11 +13,11 @@ from .. import _validation as check
 from ..types import Array, Key, Params, Scalar
 from .agents.agent import Act, Diagnostics
 from .environments import gymnasium as gym
-from .environments.environment import Environment, State
+from .environments.environment import Environment, select, State
 from .task import Task
 
 Evaluate: TypeAlias = Callable[[Params, Key], Mapping[str, Scalar]]
-"""From the parameters of a policy and a random key to numbers by name; to be compiled."""
+"""From the parameters of a policy and a random key to numbers by name; it can be compiled."""
 
 
 def excursions(
@@ -27,12 +27,12 @@ def excursions(
     num_excursions: int = 10,
     num_episodes: int = 10,
 ) -> Evaluate:
-    r"""A function that estimates $J(\pi)$ and the return of whole episodes, all side by side.
+    r"""Makes a function that estimates $J(\pi)$ and the return of whole episodes, side by side.
 
     An excursion is $t$ steps of uniform behaviour, with a reset where an episode ends, and then the
     policy until the episode ends: the start is a state from $d_\mu$. Here $t$ is uniform on
     $\{0, \dots, h - 1\}$ with the horizon $h$; where all episodes are $h$ steps long this is a
-    uniform position in an episode, as with any multiple of $h$. The environment sees the actions
+    uniform position in an episode, as with any multiple of $h$. The environment gets the actions
     of the policy `act` as they are. The function returns `J`, the mean discounted return of the
     excursions, and `return`, the mean undiscounted return of the episodes from a reset.
     """
@@ -40,10 +40,10 @@ def excursions(
     check.count("num_episodes", num_episodes)
     low, high = environment.low, environment.high
 
-    def follow(theta: Params, key: Key, wait: Integer[Array, ""]) -> tuple[Scalar, Scalar]:
-        """The discounted and the undiscounted return after a number of random steps."""
-        for_reset, key = jax.random.split(key)
-        state = environment.reset(for_reset)
+    def follow(theta: Params, key: Key, num_random: Integer[Array, ""]) -> tuple[Scalar, Scalar]:
+        """Returns the discounted and the undiscounted return after a number of random steps."""
+        reset_key, key = jax.random.split(key)
+        state = environment.reset(reset_key)
         zero = jnp.zeros((), environment.observe(state).dtype)
 
         def step(carry: tuple) -> tuple:
@@ -51,27 +51,26 @@ def excursions(
             keys = jax.random.split(jax.random.fold_in(key, t), 3)
             observation = environment.observe(state)
             action = act(theta, observation, keys[0])
-            explored = jax.random.uniform(keys[0], action.shape, action.dtype, low, high)
-            following = t >= wait
-            action = jnp.where(following, action, explored)
+            random_action = jax.random.uniform(keys[0], action.shape, action.dtype, low, high)
+            follows = t >= num_random
+            action = jnp.where(follows, action, random_action)
             state, reward, terminated, truncated = environment.step(state, action, keys[1])
             ended = terminated | truncated
-            counted = jnp.where(following, reward, 0.0)
-            begun = environment.reset(keys[2])
-            state = jax.tree.map(lambda new, old: jnp.where(ended, new, old), begun, state)
-            discounted, total = discounted + weight * counted, total + counted
-            weight = jnp.where(following, discount * weight, weight)
-            return t + 1, state, weight, discounted, total, following & ended
+            reward = jnp.where(follows, reward, 0.0)
+            state = select(ended, environment.reset(keys[2]), state)
+            discounted, total = discounted + weight * reward, total + reward
+            weight = jnp.where(follows, discount * weight, weight)
+            return t + 1, state, weight, discounted, total, follows & ended
 
         first = (jnp.int32(0), state, zero + 1, zero, zero, jnp.bool_(False))
         return jax.lax.while_loop(lambda carry: ~carry[-1], step, first)[3:5]
 
     def evaluate(theta: Params, key: Key) -> dict[str, Scalar]:
-        for_wait, key = jax.random.split(key)
-        wait = jax.random.randint(for_wait, (num_excursions,), 0, environment.horizon)
-        wait = jnp.concatenate([wait, jnp.zeros(num_episodes, wait.dtype)])
-        keys = jax.random.split(key, len(wait))
-        discounted, total = jax.vmap(follow, (None, 0, 0))(theta, keys, wait)
+        start_key, key = jax.random.split(key)
+        num_random = jax.random.randint(start_key, (num_excursions,), 0, environment.horizon)
+        num_random = jnp.concatenate([num_random, jnp.zeros(num_episodes, num_random.dtype)])
+        keys = jax.random.split(key, len(num_random))
+        discounted, total = jax.vmap(follow, (None, 0, 0))(theta, keys, num_random)
         return {"J": discounted[:num_excursions].mean(), "return": total[num_excursions:].mean()}
 
     return evaluate
@@ -80,17 +79,17 @@ def excursions(
 def rollout(
     environment: Environment, act: Act, theta: Params, key: Key
 ) -> tuple[State, Float[Array, " t"], Bool[Array, " t"]]:
-    """One episode of a policy from a reset: the states, the rewards, and which of them count."""
-    for_reset, key = jax.random.split(key)
+    """Plays one episode from a reset; returns states, rewards, and which of the rewards count."""
+    reset_key, key = jax.random.split(key)
 
     def step(carry: tuple, t: Integer[Array, ""]) -> tuple[tuple, tuple]:
         state, counts = carry
-        for_action, for_step = jax.random.split(jax.random.fold_in(key, t))
-        action = act(theta, environment.observe(state), for_action)
-        after, reward, terminated, truncated = environment.step(state, action, for_step)
-        return (after, counts & ~(terminated | truncated)), (state, reward, counts)
+        action_key, step_key = jax.random.split(jax.random.fold_in(key, t))
+        action = act(theta, environment.observe(state), action_key)
+        state_next, reward, terminated, truncated = environment.step(state, action, step_key)
+        return (state_next, counts & ~(terminated | truncated)), (state, reward, counts)
 
-    first = environment.reset(for_reset), jnp.bool_(True)
+    first = environment.reset(reset_key), jnp.bool_(True)
     return jax.lax.scan(step, first, jnp.arange(environment.horizon))[1]
 
 
@@ -102,7 +101,7 @@ def _rollouts(
 
 
 @partial(jax.jit, static_argnums=0)
-def _actions(act: Act, theta: Params, observations: gym.Observations, key: Key) -> gym.Actions:
+def _choose(act: Act, theta: Params, observations: gym.Observations, key: Key) -> gym.Actions:
     keys = jax.random.split(key, len(observations))
     return jax.vmap(act, (None, 0, 0))(theta, observations, keys)
 
@@ -122,7 +121,7 @@ def play(
     check.count("num_episodes", num_episodes)
     check.seed(seed)
     if task.environment is None:
-        choose = partial(_actions, act, theta)
+        choose = partial(_choose, act, theta)
         return gym.play(task.name, choose, num_episodes, seed, discount, random_steps, task.horizon)
     keys = jax.random.split(jax.random.key(seed), num_episodes)
     _, reward, counts = _rollouts(task.environment, act, theta, keys)
@@ -132,7 +131,7 @@ def play(
 
 
 def calibration(window: Diagnostics) -> dict[str, Scalar]:
-    r"""How well ratios and emphasis were calibrated over a window of learning.
+    r"""Measures how well ratios and emphasis were calibrated over a window of learning.
 
     The window has arrays `ratio`, `trace` and `m`: $\rho_t$, $M_t$ and $m(S_t)$. The result has
     `ratio`, the mean ratio, which is the probability of the box under a [Gaussian];

@@ -1,4 +1,4 @@
-"""Recorded experience: generated once, saved, and learned from as often as one likes."""
+"""Recorded experience: generated once, saved to a file, and learned from many times."""
 
 import dataclasses
 import json
@@ -28,7 +28,7 @@ class Step(eqx.Module):
 
     Arrays may have leading axes, usually (iteration, worker). `observation_next` is the true
     successor $O_{t+1}$, also where the episode ends and the next observation is that of a reset.
-    If the task `terminated` its value is 0; if a limit of time `truncated` the episode it has one.
+    If the task `terminated`, its value is 0; if a time limit `truncated` the episode, it has one.
     """
 
     observation: Float[Array, "*_batch _o"]
@@ -45,7 +45,7 @@ FIELDS = tuple(field.name for field in dataclasses.fields(Step))
 
 @dataclass(frozen=True, eq=False)
 class Experience:
-    r"""What a fixed behaviour did in an environment: NumPy arrays, read-only, all checked.
+    r"""What a fixed behaviour did in an environment: read-only NumPy arrays, all checked.
 
     The leading axes are (iteration, worker). Each worker is one stream: a step begins where the
     one before it led, or else an episode starts. Actions are vectors with bounds, or numbers
@@ -54,11 +54,11 @@ class Experience:
     """
 
     steps: Step
-    behavior: np.ndarray
+    behavior: Float[np.ndarray, "*_batch"]
     environment: str
     seed: int
-    low: np.ndarray | None = None
-    high: np.ndarray | None = None
+    low: Float[np.ndarray, " _a"] | None = None
+    high: Float[np.ndarray, " _a"] | None = None
     num_actions: int | None = None
     provenance: dict[str, str] = dataclasses.field(default_factory=dict)
 
@@ -69,36 +69,39 @@ class Experience:
         if len(leading) != 2 or 0 in leading:
             raise ValueError(f"behavior: got shape {leading}; (iterations, workers) is required")
         if self.num_actions is None:
-            low, high = _bounds(self.low, self.high)
+            low, high = _to_bounds(self.low, self.high)
             object.__setattr__(self, "low", low)
             object.__setattr__(self, "high", high)
-            action = np.float32, low.shape
+            action_type = np.float32, low.shape
         elif self.low is not None or self.high is not None:
             raise ValueError("low, high: actions that are numbers have no bounds")
         else:
             check.count("num_actions", self.num_actions)
-            action = np.int32, ()
+            action_type = np.int32, ()
         expected = dict.fromkeys(FIELDS, (np.bool_, ())) | {
             "observation": (np.float32, size),
-            "action": action,
+            "action": action_type,
             "reward": (np.float32, ()),
             "observation_next": (np.float32, size),
         }
         arrays = {
-            name: _array(name, getattr(self.steps, name), dtype, (*leading, *shape))
+            name: _to_array(name, getattr(self.steps, name), dtype, (*leading, *shape))
             for name, (dtype, shape) in expected.items()
         }
         object.__setattr__(self, "steps", Step(**arrays))
-        object.__setattr__(self, "behavior", _array("behavior", self.behavior, np.float32, leading))
-        _require_coherent(self)
+        behavior = _to_array("behavior", self.behavior, np.float32, leading)
+        object.__setattr__(self, "behavior", behavior)
+        _check_streams(self)
 
     @property
     def num_steps(self) -> int:
-        """How many steps the workers took together."""
+        """The number of steps of all workers together."""
         return self.behavior.size
 
 
-def _bounds(low: object, high: object) -> tuple[np.ndarray, np.ndarray]:
+def _to_bounds(
+    low: object, high: object
+) -> tuple[Float[np.ndarray, " a"], Float[np.ndarray, " a"]]:
     if low is None or high is None:
         raise ValueError("low, high: bounds of actions, or else num_actions, are required")
     low, high = (check.frozen(np.array(bound, np.float32)) for bound in (low, high))
@@ -107,27 +110,29 @@ def _bounds(low: object, high: object) -> tuple[np.ndarray, np.ndarray]:
     return low, high
 
 
-def _array(name: str, value: Array, dtype: type[np.generic], shape: tuple[int, ...]) -> np.ndarray:
-    given = np.asarray(value)
-    if given.shape != shape:
-        raise ValueError(f"{name}: got shape {given.shape}; {shape} is required")
-    if given.dtype.kind not in {"b": "b", "i": "iu", "f": "iuf"}[np.dtype(dtype).kind]:
-        raise ValueError(f"{name}: got {given.dtype}; {np.dtype(dtype)} is required")
+def _to_array(
+    name: str, value: Array, dtype: type[np.generic], shape: tuple[int, ...]
+) -> np.ndarray:
+    value = np.asarray(value)
+    if value.shape != shape:
+        raise ValueError(f"{name}: got shape {value.shape}; {shape} is required")
+    if value.dtype.kind not in {"b": "b", "i": "iu", "f": "iuf"}[np.dtype(dtype).kind]:
+        raise ValueError(f"{name}: got {value.dtype}; {np.dtype(dtype)} is required")
     with np.errstate(over="ignore"):
-        array = given.astype(dtype)
+        array = value.astype(dtype)
     if not np.isfinite(array).all():
         index = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        raise ValueError(f"{name}: entry {index} is {given[index]}; float32 must hold every entry")
+        raise ValueError(f"{name}: entry {index} is {value[index]}; float32 must hold every entry")
     return check.frozen(array)
 
 
-def _require_coherent(experience: Experience) -> None:
+def _check_streams(experience: Experience) -> None:
     """Raises a `ValueError` unless each worker's steps are one stream of a possible behaviour."""
-    steps, count = experience.steps, experience.num_actions
+    steps, num_actions = experience.steps, experience.num_actions
     if not (experience.behavior > 0).all():
         raise ValueError("behavior: every action that was taken must have a positive density")
-    if count is not None and not ((steps.action >= 0) & (steps.action < count)).all():
-        raise ValueError(f"action: every action must be a number from 0 to {count - 1}")
+    if num_actions is not None and not ((steps.action >= 0) & (steps.action < num_actions)).all():
+        raise ValueError(f"action: every action must be a number from 0 to {num_actions - 1}")
     ended = (steps.terminated | steps.truncated)[:-1]
     if (steps.start[1:] != ended).any():
         t, worker = np.argwhere(steps.start[1:] != ended)[0]
@@ -144,7 +149,7 @@ def _require_coherent(experience: Experience) -> None:
 
 
 def save_experience(experience: Experience, path: str | os.PathLike) -> None:
-    """Writes experience to a safetensors file, atomically. Equal experience is equal bytes.
+    """Writes experience to a safetensors file, atomically; equal experience gives equal bytes.
 
     The tensors are the fields of [Step], `behavior`, and `low` and `high` if actions are vectors.
     The metadata has one entry, `experience`, in JSON: `format`, `environment`, `seed`,
@@ -169,11 +174,11 @@ def load_experience(path: str | os.PathLike) -> Experience:
         raise ValueError(f"path: {path} cannot be read as experience: {error}") from None
     try:
         description = json.loads(metadata["experience"])
-        written, expected = description["format"], description.pop("checksum")
+        file_format, expected = description["format"], description.pop("checksum")
     except (KeyError, TypeError, ValueError):
         raise ValueError(f"path: {path} holds tensors, but no experience") from None
-    if written != FORMAT:
-        raise ValueError(f"path: {path} has the format {written!r}; {FORMAT!r} is required")
+    if file_format != FORMAT:
+        raise ValueError(f"path: {path} has the format {file_format!r}; {FORMAT!r} is required")
     if expected != checksum(description, arrays):
         raise ValueError(f"path: {path} is damaged: its content has another checksum")
     try:

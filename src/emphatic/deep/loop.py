@@ -1,8 +1,8 @@
-"""Many runs at once, each from a stream of its own: compiled, over all devices, resumable."""
+"""The training of many runs at once: compiled, spread over all devices, resumable."""
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -11,7 +11,7 @@ from typing import Generic, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Integer
+from jaxtyping import Float, Integer, Shaped
 
 from .. import _validation as check
 from ..types import Array, Key, named_leaves, Params, Scalar
@@ -21,7 +21,7 @@ from .checkpoint import load_checkpoint, save_checkpoint
 from .environments.environment import Environment
 from .evaluation import calibration, Evaluate, excursions
 from .replay import Count
-from .streams import derive_key, generated_batches, Keys, map_over_runs, recorded_batches, Source
+from .streams import derive_key, generate_segments, Keys, map_over_runs, recorded_segments, Source
 from .transition import Transition
 
 _cached_excursions = lru_cache(maxsize=8)(excursions)  # a program is compiled for each of them
@@ -29,10 +29,11 @@ _cached_excursions = lru_cache(maxsize=8)(excursions)  # a program is compiled f
 # The purposes of the random numbers of a run, besides that of its stream.
 PARAMETERS, UPDATES, EVALUATION = range(1, 4)
 
+Measured: TypeAlias = dict[str, Shaped[Array, " run"]]
 Timed: TypeAlias = tuple[Integer[Array, ""], Transition]
-Values: TypeAlias = dict[str, np.ndarray]
+Values: TypeAlias = dict[str, Shaped[np.ndarray, " run"]]
 """What an evaluation measured, by name, with an entry for each run."""
-OnEvaluation: TypeAlias = Callable[[int, Values, Params], Mapping[str, np.ndarray] | None]
+OnEvaluation: TypeAlias = Callable[[int, Values, Params], Values | None]
 """Called with the steps so far, the values and theta of all runs; may return further values."""
 
 
@@ -80,23 +81,23 @@ def train_agent(
     - `evaluate_every`: The iterations between evaluations; it must divide `num_iterations`.
     - `evaluate`: `(theta, key)` to numbers, compiled; by default [excursions] in the environment.
     - `capacity`: How many iterations the replay keeps; by default all.
-    - `limit_ends`: Whether a limit of time counts as the end of the task; see [transitions].
+    - `limit_ends`: Whether a time limit counts as the end of the task; see [transitions].
     - `checkpoint`: A file to resume from, if it exists, and to write at each evaluation.
     - `on_evaluation`: Called at each evaluation with the steps so far, the values of all runs
       and their theta; the numbers that it returns, one for each run, join the curves.
     """
     seeds = tuple(int(seed) for seed in seeds)
     capacity = num_iterations if capacity is None else capacity
-    _require(seeds, num_iterations, evaluate_every, num_workers, capacity)
+    _check_arguments(seeds, num_iterations, evaluate_every, num_workers, capacity)
     if evaluate is None and isinstance(experience, Environment):
         evaluate = _cached_excursions(experience, agent.act, agent.discount)
-    begins = range(0, num_iterations, evaluate_every)
-    keys = _keys(seeds)
+    times = range(0, num_iterations, evaluate_every)
+    keys = _run_keys(seeds)
     if isinstance(experience, Environment):
-        axis, stream = 0, generated_batches(experience, keys, num_workers, begins, limit_ends)
+        axis, segments = 0, generate_segments(experience, keys, num_workers, times, limit_ends)
     else:
-        axis, stream = recorded_batches(experience, len(seeds), len(keys), begins, limit_ends)
-    first = next(stream)
+        axis, segments = recorded_segments(experience, len(seeds), len(keys), times, limit_ends)
+    first = next(segments)
     example = jax.tree.map(
         lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1 if axis is None else 2 :], leaf.dtype), first
     )
@@ -115,7 +116,7 @@ def train_agent(
     }
     history: list[Values] = []
 
-    def record(time: int, state: State, measured: dict[str, Float[Array, " run"]]) -> None:
+    def record(time: int, state: State, measured: Measured) -> None:
         measured = {**measured, **program.evaluate(state, keys, jnp.int32(time))}
         values = {name: np.asarray(value)[: len(seeds)] for name, value in measured.items()}
         steps = time * example.reward.shape[0]
@@ -130,23 +131,25 @@ def train_agent(
         state, history = _restore(load_checkpoint(checkpoint, definition), state, len(keys))
     else:
         record(0, state, {})
-    done = (len(history) - 1) * evaluate_every
-    for begin, batches in zip(begins, chain([first], stream), strict=True):
-        if begin < done:
+    num_done = (len(history) - 1) * evaluate_every
+    for begin, batches in zip(times, chain([first], segments), strict=True):
+        if begin < num_done:
             ring = program.refill(state.replay, batches, jnp.int32(begin))
             state = dataclasses.replace(state, replay=ring)
         else:
             state, measured = program.advance(state, keys, batches, jnp.int32(begin))
             record(begin + evaluate_every, state, measured)
-    curves = _curves(history, len(seeds))
+    curves = _stack_curves(history, len(seeds))
     steps = np.arange(len(history)) * evaluate_every * example.reward.shape[0]
-    broken = curves.pop("finite") == 0
-    diverged = np.where(broken.any(1), steps[broken.argmax(1)], -1)
+    has_diverged = curves.pop("finite") == 0
+    diverged = np.where(has_diverged.any(1), steps[has_diverged.argmax(1)], -1)
     theta = jax.tree.map(lambda leaf: np.asarray(leaf)[: len(seeds)], agent.theta(state))
     return Training(seeds, steps, curves, theta, diverged)
 
 
-def _require(seeds: Sequence[int], total: int, every: int, num_workers: int, capacity: int) -> None:
+def _check_arguments(
+    seeds: Sequence[int], total: int, every: int, num_workers: int, capacity: int
+) -> None:
     for seed in seeds:
         check.seed(seed)
     if not seeds:
@@ -159,7 +162,7 @@ def _require(seeds: Sequence[int], total: int, every: int, num_workers: int, cap
         raise ValueError(f"evaluate_every: got {every}; it must divide num_iterations, {total}")
 
 
-def _keys(seeds: Sequence[int]) -> Keys:
+def _run_keys(seeds: Sequence[int]) -> Keys:
     """A key for each run, and more until every device has as many; the last seed is repeated."""
     padding = [seeds[-1]] * (-len(seeds) % jax.device_count())
     return jax.vmap(jax.random.key)(jnp.array([*seeds, *padding], jnp.uint32))
@@ -167,11 +170,11 @@ def _keys(seeds: Sequence[int]) -> Keys:
 
 @dataclass(frozen=True, eq=False)
 class _Program(Generic[State]):
-    """What is compiled for an agent, for all runs: first states, a segment, an evaluation."""
+    """The compiled functions of an agent, for all runs: first states, a segment, an evaluation."""
 
     init: Callable[[Keys], State]
-    advance: Callable[[State, Keys, Transition, Count], tuple[State, dict[str, Array]]]
-    evaluate: Callable[[State, Keys, Count], dict[str, Array]]
+    advance: Callable[[State, Keys, Transition, Count], tuple[State, Measured]]
+    evaluate: Callable[[State, Keys, Count], Measured]
     refill: Callable[[Transition, Transition, Count], Transition]
 
 
@@ -205,10 +208,10 @@ def _compile(
         return values
 
     def refill(ring: Transition, batches: Transition, begin: Count) -> Transition:
-        def put(ring: Transition, timed: Timed) -> tuple[Transition, None]:
+        def add(ring: Transition, timed: Timed) -> tuple[Transition, None]:
             return replay.add(ring, timed[1], timed[0]), None
 
-        return jax.lax.scan(put, ring, (begin + jnp.arange(length), batches))[0]
+        return jax.lax.scan(add, ring, (begin + jnp.arange(length), batches))[0]
 
     return _Program(
         init=map_over_runs(init, (0,)),
@@ -219,13 +222,14 @@ def _compile(
 
 
 def _to_arrays(state: AgentState, history: list[Values], num_runs: int) -> dict[str, np.ndarray]:
-    """What a checkpoint holds: all but the replay, which is filled again from the stream."""
-    leaves = {f"state.{path}": np.asarray(leaf)[:num_runs] for path, leaf in _learned(state)}
-    return leaves | {f"curves.{name}": curve for name, curve in _curves(history, num_runs).items()}
+    """Returns what a checkpoint holds: all but the replay, which the stream fills again."""
+    leaves = {f"state.{path}": np.asarray(leaf)[:num_runs] for path, leaf in _learned_leaves(state)}
+    curves = _stack_curves(history, num_runs)
+    return leaves | {f"curves.{name}": curve for name, curve in curves.items()}
 
 
-def _learned(state: AgentState) -> list[tuple[str, jax.Array]]:
-    """The leaves of a state without its replay, by their paths."""
+def _learned_leaves(state: AgentState) -> list[tuple[str, jax.Array]]:
+    """Returns the leaves of a state without its replay, by their paths."""
     leaves = named_leaves(state).items()
     return [(path, leaf) for path, leaf in leaves if path.split(".")[0] != "replay"]
 
@@ -233,9 +237,9 @@ def _learned(state: AgentState) -> list[tuple[str, jax.Array]]:
 def _restore(
     arrays: dict[str, np.ndarray], state: State, num_runs: int
 ) -> tuple[State, list[Values]]:
-    """State and history of a checkpoint; the replay of the state is as it was."""
+    """Returns state and history of a checkpoint; the replay of the state stays as it is."""
     restored = named_leaves(state)
-    for path, leaf in _learned(state):
+    for path, leaf in _learned_leaves(state):
         saved = arrays[f"state.{path}"]
         padded = np.concatenate([saved, *[saved[-1:]] * (num_runs - len(saved))])
         restored[path] = jax.device_put(padded, leaf.sharding)
@@ -245,7 +249,9 @@ def _restore(
     return jax.tree.unflatten(jax.tree.structure(state), restored.values()), history
 
 
-def _curves(history: list[Values], num_runs: int) -> Values:
+def _stack_curves(
+    history: list[Values], num_runs: int
+) -> dict[str, Float[np.ndarray, "run evaluation"]]:
     names = dict.fromkeys(name for values in history for name in values)
-    nothing = np.full(num_runs, np.nan)
-    return {name: np.stack([v.get(name, nothing) for v in history], 1) for name in names}
+    missing = np.full(num_runs, np.nan)
+    return {name: np.stack([v.get(name, missing) for v in history], 1) for name in names}

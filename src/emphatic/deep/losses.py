@@ -1,4 +1,4 @@
-r"""Losses of a single transition, as functions of numbers: what networks said, and what happened.
+r"""Losses of a single transition, as functions of the outputs of networks and of data.
 
 Gradients flow through the first argument only; every other one is data. The discount $\gamma_{t+1}$
 is data too: it is 0 where an episode ends.

@@ -7,27 +7,27 @@ from typing import TypeAlias
 import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
-from jaxtyping import Float
+from jaxtyping import Float, Integer
 
 from ..types import Array, Key, Scalar
 
 HIDDEN = (64, 64)
-"""The sizes of the hidden layers, unless others are given."""
-LAST = 1e-3  # what the output layers are scaled by
+"""The default sizes of the hidden layers."""
+LAST_SCALE = 1e-3  # of the weights of output layers
 
 Layers: TypeAlias = tuple[tuple[Float[Array, "_ _"], Float[Array, " _"]], ...]
 """Weights and biases of a network, one pair for each layer."""
 
 
-def network(
-    key: Key, sizes: Sequence[int], last: float = LAST, dtype: DTypeLike = jnp.float32
+def init_network(
+    key: Key, sizes: Sequence[int], last_scale: float = LAST_SCALE, dtype: DTypeLike = jnp.float32
 ) -> Layers:
-    r"""The layers $(W_l, b_l)$ of a network: orthogonal $W_l$, the last one scaled, and $b_l = 0$.
+    r"""Initialises the layers $(W_l, b_l)$: orthogonal $W_l$, the last one scaled, and $b_l = 0$.
 
     The sizes are the numbers of inputs, of hidden units of each layer, and of outputs.
     """
     keys = jax.random.split(key, len(sizes) - 1)
-    scales = [1.0] * (len(sizes) - 2) + [last]
+    scales = [1.0] * (len(sizes) - 2) + [last_scale]
     return tuple(
         (scale * orthogonal(k, shape, dtype), jnp.zeros(shape[1], dtype))
         for k, scale, shape in zip(keys, scales, pairwise(sizes), strict=True)
@@ -35,21 +35,21 @@ def network(
 
 
 def orthogonal(key: Key, shape: tuple[int, int], dtype: DTypeLike) -> Float[Array, "i o"]:
-    """A uniformly random matrix with orthonormal columns, or rows where it has more columns.
+    """Draws a uniform matrix with orthonormal columns, or rows where it has more columns.
 
-    By Gram and Schmidt, each column twice: what LAPACK does is not safe to call from several
+    It is computed by Gram-Schmidt, twice for each column: LAPACK is not safe to call from several
     devices of one processor at a time.
     """
     long, short = max(shape), min(shape)
-    drawn = jax.random.normal(key, (short, long), dtype)
+    normals = jax.random.normal(key, (short, long), dtype)
 
-    def orthonormalise(j: jax.Array, q: jax.Array) -> jax.Array:
-        row = drawn[j]
+    def orthonormalise(j: Integer[Array, ""], q: Float[jax.Array, "n m"]) -> Float[Array, "n m"]:
+        row = normals[j]
         for _ in range(2):
             row = row - (q @ row) @ q
         return q.at[j].set(row / jnp.sqrt(row @ row))
 
-    q = jax.lax.fori_loop(0, short, orthonormalise, jnp.zeros_like(drawn))
+    q = jax.lax.fori_loop(0, short, orthonormalise, jnp.zeros_like(normals))
     return q if shape == (short, long) else q.T
 
 

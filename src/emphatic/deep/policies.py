@@ -13,10 +13,10 @@ from jaxtyping import Float, PyTree
 
 from ..types import Array, Key, Params, Scalar
 from .experience import Action, Observation
-from .networks import HIDDEN, Layers, network, outputs
+from .networks import HIDDEN, init_network, Layers, outputs
 
 Distribution: TypeAlias = PyTree[Float[Array, "..."]]
-r"""The distribution $\pi_\theta(\cdot|s)$ as the arrays that its policy describes it by."""
+r"""The distribution $\pi_\theta(\cdot|s)$, as the arrays by which its policy describes it."""
 Normal: TypeAlias = tuple[Float[Array, " a"], Float[Array, " a"]]
 """The mean and the scale of each entry of an action."""
 Bounds: TypeAlias = Float[Array, " a"] | Sequence[float]
@@ -38,7 +38,7 @@ class Policy(Protocol):
         ...
 
     def sample(self, distribution: Distribution, key: Key) -> Action:
-        """An action."""
+        """Draws an action."""
         ...
 
     def log_density(self, distribution: Distribution, action: Action) -> Scalar:
@@ -52,15 +52,15 @@ class Policy(Protocol):
 
 @dataclass(frozen=True, eq=False, init=False)
 class Gaussian:
-    r"""Actions from $N(c + h\tanh f_\theta(s),\ h^2\operatorname{softplus}(\sigma)^2)$.
+    r"""Gaussian actions from $N(c + h\tanh f_\theta(s),\ h^2\operatorname{softplus}(\sigma)^2)$.
 
     The mean stays in the box with centre $c$ and half widths $h$, the actions do not: with uniform
     behaviour $E_\mu[\rho]$ is the probability of the box, which is below 1. The scale does not
-    depend on the state; $\sigma = 0$ at first. An environment sees the action as it is drawn.
+    depend on the state; $\sigma = 0$ at first. An environment receives the action as it is drawn.
     """
 
-    low: np.ndarray
-    high: np.ndarray
+    low: Float[np.ndarray, " a"]
+    high: Float[np.ndarray, " a"]
     hidden: Sequence[int] = HIDDEN
 
     def __init__(self, low: Bounds, high: Bounds, hidden: Sequence[int] = HIDDEN) -> None:
@@ -69,7 +69,7 @@ class Gaussian:
     def init(self, key: Key, num_inputs: int, dtype: DTypeLike = jnp.float32) -> GaussianParams:
         r"""The first $\theta$: the layers of $f$, and $\sigma$."""
         sizes = (num_inputs, *self.hidden, self.low.size)
-        return network(key, sizes, dtype=dtype), jnp.zeros(self.low.size, dtype)
+        return init_network(key, sizes, dtype=dtype), jnp.zeros(self.low.size, dtype)
 
     def distribution(self, theta: GaussianParams, observation: Observation) -> Normal:
         r"""$\pi_\theta(\cdot|s)$: its mean and its scale."""
@@ -79,7 +79,7 @@ class Gaussian:
         return mean, half * jax.nn.softplus(sigma)
 
     def sample(self, distribution: Normal, key: Key) -> Action:
-        """An action."""
+        """Draws an action."""
         mean, scale = distribution
         return mean + scale * jax.random.normal(key, mean.shape, mean.dtype)
 
@@ -94,15 +94,15 @@ class Gaussian:
 
 @dataclass(frozen=True, eq=False, init=False)
 class TruncatedGaussian:
-    r"""The [Gaussian] given that the action is in the box, so that $E_\mu[\rho] = 1$.
+    r"""The [Gaussian] conditioned on an action in the box, so that $E_\mu[\rho] = 1$.
 
     With $Z = \Phi(\beta) - \Phi(\alpha)$, where $\alpha$ and $\beta$ are the bounds in units of the
     scale from the mean, the density of each entry is that of the Gaussian over $Z$. The arguments
     are those of [Gaussian].
     """
 
-    low: np.ndarray
-    high: np.ndarray
+    low: Float[np.ndarray, " a"]
+    high: Float[np.ndarray, " a"]
     hidden: Sequence[int] = HIDDEN
 
     def __init__(self, low: Bounds, high: Bounds, hidden: Sequence[int] = HIDDEN) -> None:
@@ -112,11 +112,11 @@ class TruncatedGaussian:
     distribution = Gaussian.distribution
 
     def sample(self, distribution: Normal, key: Key) -> Action:
-        """An action, which is in the box."""
+        """Draws an action, which is in the box."""
         (mean, scale), (alpha, beta) = distribution, self._standardised_bounds(distribution)
-        drawn = jax.random.truncated_normal(key, alpha, beta, mean.shape, mean.dtype)
+        standard = jax.random.truncated_normal(key, alpha, beta, mean.shape, mean.dtype)
         low, high = (jnp.asarray(bound, mean.dtype) for bound in (self.low, self.high))
-        return jnp.clip(mean + scale * drawn, low, high)
+        return jnp.clip(mean + scale * standard, low, high)
 
     def log_density(self, distribution: Normal, action: Action) -> Scalar:
         r"""$\log\pi(a|s)$, which is $-\infty$ outside of the box."""
@@ -140,21 +140,21 @@ class TruncatedGaussian:
 
 @dataclass(frozen=True, eq=False)
 class Softmax:
-    r"""Numbers of actions, with $\pi_\theta(\cdot|s) \propto \exp f_\theta(s)$."""
+    r"""A policy over finitely many actions, with $\pi_\theta(\cdot|s) \propto \exp f_\theta(s)$."""
 
     num_actions: int
     hidden: Sequence[int] = HIDDEN
 
     def init(self, key: Key, num_inputs: int, dtype: DTypeLike = jnp.float32) -> Layers:
         r"""The first $\theta$: the layers of $f$."""
-        return network(key, (num_inputs, *self.hidden, self.num_actions), dtype=dtype)
+        return init_network(key, (num_inputs, *self.hidden, self.num_actions), dtype=dtype)
 
     def distribution(self, theta: Layers, observation: Observation) -> Float[Array, " a"]:
         r"""$\log\pi_\theta(\cdot|s)$."""
         return jax.nn.log_softmax(outputs(theta, observation))
 
     def sample(self, distribution: Float[Array, " a"], key: Key) -> Action:
-        """The number of an action."""
+        """Draws an action, as its number."""
         return jax.random.categorical(key, distribution)
 
     def log_density(self, distribution: Float[Array, " a"], action: Action) -> Scalar:

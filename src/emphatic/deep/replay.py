@@ -14,12 +14,12 @@ Batch = TypeVar("Batch")  # one iteration; in a ring each array has the ring as 
 
 
 def empty(example: Batch, capacity: int) -> Batch:
-    """An empty ring for iterations like an example, or like its shapes and types."""
+    """Makes an empty ring for iterations like an example, or like its shapes and types."""
     return jax.tree.map(lambda leaf: jnp.zeros((capacity, *leaf.shape), leaf.dtype), example)
 
 
 def add(replay: Batch, iteration: Batch, time: Count) -> Batch:
-    """The ring with one more iteration, in the place of the oldest where it is full.
+    """Adds an iteration to the ring, in place of the oldest one where it is full.
 
     `time` is how many were added before: one number for all runs of a `vmap`, so that the ring is
     updated in place.
@@ -32,30 +32,30 @@ def add(replay: Batch, iteration: Batch, time: Count) -> Batch:
 
 
 def sample(replay: Batch, key: Key, time: Count, num: int) -> Batch:
-    """Iterations drawn uniformly, with replacement, from those in the ring.
+    """Draws iterations uniformly, with replacement, from those in the ring.
 
     `time` is how many iterations have been added, at least one, and `num` how many are drawn. The
     first axis of the result runs over all workers of all drawn iterations, side by side.
     """
-    drawn = jax.random.randint(key, (num,), 0, jnp.minimum(time, _capacity(replay)))
+    indices = jax.random.randint(key, (num,), 0, jnp.minimum(time, _capacity(replay)))
 
     def take(ring: jax.Array) -> jax.Array:
-        taken = ring.at[drawn].get(mode="promise_in_bounds")
-        return taken.reshape(num * ring.shape[1], *ring.shape[2:])
+        iterations = ring.at[indices].get(mode="promise_in_bounds")
+        return iterations.reshape(num * ring.shape[1], *ring.shape[2:])
 
     return jax.tree.map(take, replay)
 
 
 def sample_transitions(replay: Batch, key: Key, time: Count, num: int) -> Batch:
-    """Transitions drawn uniformly, with replacement, each with its own iteration and worker.
+    """Draws transitions uniformly, with replacement, each from its own iteration and worker.
 
     The arguments are those of [sample], but for `num`, which counts transitions.
     """
-    of_iteration, of_worker = jax.random.split(key)
-    workers = jax.tree.leaves(replay)[0].shape[1]
-    drawn = jax.random.randint(of_iteration, (num,), 0, jnp.minimum(time, _capacity(replay)))
-    worker = jax.random.randint(of_worker, (num,), 0, workers)
-    return jax.tree.map(lambda ring: ring.at[drawn, worker].get(mode="promise_in_bounds"), replay)
+    iteration_key, worker_key = jax.random.split(key)
+    num_workers = jax.tree.leaves(replay)[0].shape[1]
+    iteration = jax.random.randint(iteration_key, (num,), 0, jnp.minimum(time, _capacity(replay)))
+    index = iteration, jax.random.randint(worker_key, (num,), 0, num_workers)
+    return jax.tree.map(lambda ring: ring.at[index].get(mode="promise_in_bounds"), replay)
 
 
 def _capacity(replay: object) -> int:

@@ -4,7 +4,7 @@ import hashlib
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -25,65 +25,66 @@ Source: TypeAlias = Environment | Recordings
 """An environment in which uniform behaviour acts, or recordings: one for all runs, or for each."""
 Keys: TypeAlias = Shaped[jax.Array, " runs"]
 """A random key for each run."""
+Result = TypeVar("Result")
 
 
 def derive_key(key: Key, *purposes: Count) -> Key:
-    """The key of a run for one purpose, such as a stream at a time."""
+    """Derives the key of a run for one purpose, such as a stream at a time."""
     for purpose in purposes:
         key = jax.random.fold_in(key, purpose)
     return key
 
 
 def map_over_runs(
-    function: Callable, axes: tuple[int | None, ...], donate: tuple[int, ...] = ()
-) -> Callable:
-    """The function for all runs, each device doing its share; an axis of None is shared by all."""
+    function: Callable[..., Result], axes: tuple[int | None, ...], donate: tuple[int, ...] = ()
+) -> Callable[..., Result]:
+    """Compiles a function for all runs, spread over devices; an axis of None is shared by all."""
     mesh = Mesh(np.array(jax.devices()), ("run",))
-    own, shared = PartitionSpec("run"), PartitionSpec()
-    specs = tuple(shared if axis is None else own for axis in axes)
-    shares = jax.shard_map(
-        jax.vmap(function, axes), mesh=mesh, in_specs=specs, out_specs=own, check_vma=False
+    split, shared = PartitionSpec("run"), PartitionSpec()
+    specs = tuple(shared if axis is None else split for axis in axes)
+    sharded = jax.shard_map(
+        jax.vmap(function, axes), mesh=mesh, in_specs=specs, out_specs=split, check_vma=False
     )
-    return jax.jit(shares, donate_argnums=donate)
+    return jax.jit(sharded, donate_argnums=donate)
 
 
 @lru_cache(maxsize=8)
-def _generator(
+def _compile_generator(
     environment: Environment, num_workers: int, length: int, limit_ends: bool
-) -> tuple[Callable, Callable]:
+) -> tuple[Callable[[Keys], Workers], Callable[[Workers, Keys, Count], tuple[Workers, Transition]]]:
     """The first workers, and what they do in a segment: compiled apart from whoever learns."""
-    init, advance = uniform_steps(environment, num_workers)
+    reset, advance = uniform_steps(environment, num_workers)
     density = uniform_density(environment.low, environment.high)
 
-    def first(key: Key) -> Workers:
-        return init(derive_key(key, STREAM))
+    def init(key: Key) -> Workers:
+        return reset(derive_key(key, STREAM))
 
     def generate(workers: Workers, key: Key, begin: Count) -> tuple[Workers, Transition]:
         def step(workers: Workers, time: Integer[Array, ""]) -> tuple[Workers, Step]:
             return advance(workers, derive_key(key, STREAM, time))
 
         workers, steps = jax.lax.scan(step, workers, begin + jnp.arange(length))
-        after = jax.vmap(environment.observe)(workers.state)
-        return workers, transitions(steps, density, after, limit_ends)
+        observation = jax.vmap(environment.observe)(workers.state)
+        return workers, transitions(steps, density, observation, limit_ends)
 
-    return map_over_runs(first, (0,)), map_over_runs(generate, (0, 0, None))
+    return map_over_runs(init, (0,)), map_over_runs(generate, (0, 0, None))
 
 
-def generated_batches(
-    environment: Environment, keys: Keys, num_workers: int, begins: range, limit_ends: bool
+def generate_segments(
+    environment: Environment, keys: Keys, num_workers: int, times: range, limit_ends: bool
 ) -> Iterator[Transition]:
-    """What uniform behaviour does in the environment, segment by segment."""
-    first, generate = _generator(environment, num_workers, begins.step, limit_ends)
-    workers = first(keys)
-    for begin in begins:
+    """Generates the transitions of uniform behaviour, in segments that begin at `times`."""
+    init, generate = _compile_generator(environment, num_workers, times.step, limit_ends)
+    workers = init(keys)
+    for begin in times:
         workers, batches = generate(workers, keys, jnp.int32(begin))
         yield batches
 
 
-def recorded_batches(
-    source: Recordings, num_seeds: int, num_runs: int, begins: range, limit_ends: bool
+def recorded_segments(
+    source: Recordings, num_seeds: int, num_runs: int, times: range, limit_ends: bool
 ) -> tuple[int | None, Iterator[Transition]]:
-    """Recorded transitions, segment by segment, and the axis of runs: None if all share them."""
+    """Returns the axis of runs, None if all share a recording, and its transitions by segment."""
     recordings = [source] if isinstance(source, Experience) else list(source)
     if len(recordings) not in (1, num_seeds):
         raise ValueError(
@@ -91,28 +92,28 @@ def recorded_batches(
         )
     for recording in recordings:
         length = len(recording.behavior)
-        if length < begins.stop:
-            raise ValueError(f"num_iterations: got {begins.stop}; the experience has {length}")
+        if length < times.stop:
+            raise ValueError(f"num_iterations: got {times.stop}; the experience has {length}")
 
     def recorded_transitions(recording: Experience) -> Transition:
-        steps, n = recording.steps, begins.stop
+        steps, n = recording.steps, times.stop
         ended = (steps.terminated | steps.truncated)[n - 1, :, None]
-        unknown = np.where(ended, steps.observation[0], steps.observation_next[n - 1])
-        after = steps.observation[n] if n < len(recording.behavior) else unknown
-        first = jax.tree.map(lambda leaf: leaf[:n], steps)
-        behavior = recording.behavior[:n]
-        return jax.tree.map(np.asarray, transitions(first, behavior, after, limit_ends))
+        # Where the recording ends with an episode, any start will do for the next one.
+        last = np.where(ended, steps.observation[0], steps.observation_next[n - 1])
+        observation = steps.observation[n] if n < len(recording.behavior) else last
+        steps, behavior = jax.tree.map(lambda leaf: leaf[:n], steps), recording.behavior[:n]
+        return jax.tree.map(np.asarray, transitions(steps, behavior, observation, limit_ends))
 
     if (len(recordings) == 1 and num_seeds > 1) or isinstance(source, Experience):
         axis, data = None, recorded_transitions(recordings[0])
     else:
         recordings += recordings[-1:] * (num_runs - len(recordings))
-        stacked = map(recorded_transitions, recordings)
-        axis, data = 0, jax.tree.map(lambda *leaves: np.stack(leaves), *stacked)
+        runs = map(recorded_transitions, recordings)
+        axis, data = 0, jax.tree.map(lambda *leaves: np.stack(leaves), *runs)
 
     def segments() -> Iterator[Transition]:
-        for begin in begins:
-            segment = slice(begin, begin + begins.step)
+        for begin in times:
+            segment = slice(begin, begin + times.step)
             index = segment if axis is None else (slice(None), segment)
             yield jax.tree.map(operator.itemgetter(index), data)
 
@@ -120,7 +121,7 @@ def recorded_batches(
 
 
 def source_identity(source: Source) -> str | list[str]:
-    """What tells one source of experience from another."""
+    """Identifies a source of experience: by its name, or by the content of its recordings."""
     if isinstance(source, Environment):
         return source.name
     if not isinstance(source, Experience):

@@ -14,14 +14,14 @@ from .experience import Experience, load_experience, save_experience
 from .policies import Gaussian, Policy, Softmax, TruncatedGaussian
 
 WORKERS = 10
-"""How many copies of an environment act side by side."""
+"""The number of copies of an environment that act side by side."""
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
     """What an agent must know of the environment in which it acts: the longest episode, and the
     bounds of actions that are vectors or the number of actions that are numbers. The environment
-    itself is there if it is one of ours."""
+    itself is here if it is a compiled one."""
 
     name: str
     horizon: int
@@ -44,15 +44,15 @@ def make_task(
     if experience is not None and experience.environment != name:
         raise ValueError(f"experience: it is of {experience.environment!r}, not of {name!r}")
     if name == "reacher":
-        ours = reacher(goals=goals)
-        return Task(name, ours.horizon, ours.low, ours.high, environment=ours)
+        arm = reacher(goals=goals)
+        return Task(name, arm.horizon, arm.low, arm.high, environment=arm)
     if experience is None:
         experience = gym.record(name, 1, 1)  # one step shows all that can be wrong
-    horizon = max_steps or _limit(name)
+    horizon = max_steps or _time_limit(name)
     return Task(name, horizon, experience.low, experience.high, experience.num_actions)
 
 
-def _limit(name: str) -> int:
+def _time_limit(name: str) -> int:
     try:
         import gymnasium
     except ImportError:
@@ -94,8 +94,8 @@ def load_or_record(
 ) -> Environment | list[Experience]:
     """Loads recordings of uniform behaviour, one for each seed, and records those that are missing.
 
-    They are files of the folder, with at least `num_steps` steps. For an environment of ours
-    nothing needs to be recorded: the environment itself is returned.
+    They are files of the folder, with at least `num_steps` steps. A compiled environment needs no
+    recording: the environment itself is returned.
     """
     if task.environment is not None:
         return task.environment

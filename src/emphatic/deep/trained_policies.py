@@ -23,8 +23,8 @@ METADATA = ("algorithm", "environment", "kind", "seeds", "num_steps", "discount"
 
 @dataclass(frozen=True, eq=False)
 class TrainedPolicies:
-    """The policies of all runs of an agent, the runs being the leading axis of `theta`, and what
-    one must know to use them; see [train]."""
+    """The policies of all runs of an agent, with the runs as the leading axis of `theta`, and what
+    is needed to use them; see [train]."""
 
     algorithm: str
     environment: str
@@ -62,10 +62,10 @@ def load_policies(path: str | os.PathLike) -> TrainedPolicies:
         if fields.pop("format", None) != FORMAT:
             raise ValueError(f"it does not say {FORMAT!r}")
 
-        def with_arrays(names: PyTree[str]) -> Params:
-            return arrays[names] if isinstance(names, str) else tuple(map(with_arrays, names))
+        def unflatten(names: PyTree[str]) -> Params:
+            return arrays[names] if isinstance(names, str) else tuple(map(unflatten, names))
 
-        theta, seeds = with_arrays(fields.pop("theta")), tuple(fields.pop("seeds"))
+        theta, seeds = unflatten(fields.pop("theta")), tuple(fields.pop("seeds"))
         if any(len(leaf) != len(seeds) for leaf in arrays.values()):
             raise ValueError(f"it does not have {len(seeds)} runs")
         return TrainedPolicies(theta=theta, seeds=seeds, **fields)
@@ -74,7 +74,7 @@ def load_policies(path: str | os.PathLike) -> TrainedPolicies:
 
 
 def restore(policies: TrainedPolicies) -> tuple[Task, Act]:
-    """Makes the task of policies again, and the function by which they act in it."""
+    """Restores the task of policies, and the function by which they act in it."""
     task = make_task(policies.environment, policies.max_steps)
     return task, make_agent(policies.algorithm, make_policy(task, policies.kind)).act
 

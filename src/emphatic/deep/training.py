@@ -57,7 +57,7 @@ def train(
 
     - `steps`: The environment steps of a run; there is one run for each seed.
     - `experience`: A recording that all runs learn from, in place of uniform behaviour.
-    - `limit_ends`: Whether a limit of time counts as the end of the task; see [transitions].
+    - `limit_ends`: Whether a time limit counts as the end of the task; see [transitions].
     - `max_steps`: The longest episode in an evaluation, if the environment has no limit of its own.
     """
     check.probability("discount", discount)
@@ -106,69 +106,74 @@ def train_on_task(
     The arguments are those of [train_agent], but `num_steps` and `evaluate_every` count the
     environment steps of all workers together. Experience comes from [load_or_record].
     """
-    workers, ours = _num_workers(experience, num_steps, evaluate_every), task.environment
+    num_workers = _num_workers(experience, num_steps, evaluate_every)
+    environment = task.environment
 
-    def evaluate_outside(steps: int, values: Values, theta: Params) -> Values:
-        further = {} if ours is not None else _evaluate_runs(task, agent, seeds, theta, steps)
+    def evaluate_and_report(steps: int, values: Values, theta: Params) -> Values:
+        returns = {} if environment else _evaluate_runs(task, agent, seeds, theta, steps)
         if on_evaluation is not None:
-            on_evaluation(steps, {**values, **further})
-        return further
+            on_evaluation(steps, {**values, **returns})
+        return returns
 
     return train_agent(
         agent,
         experience,
         seeds,
-        num_steps // workers,
-        num_workers=workers,
-        evaluate_every=evaluate_every // workers,
-        evaluate=None if ours is None else excursions(ours, agent.act, agent.discount),
+        num_steps // num_workers,
+        num_workers=num_workers,
+        evaluate_every=evaluate_every // num_workers,
+        evaluate=excursions(environment, agent.act, agent.discount) if environment else None,
         limit_ends=limit_ends,
         checkpoint=checkpoint,
-        on_evaluation=evaluate_outside,
+        on_evaluation=evaluate_and_report,
     )
 
 
 def _num_workers(experience: Source | None, num_steps: int, evaluate_every: int) -> int:
-    """How many workers there are, each with a step in every iteration; a `ValueError` if steps do
-    not add up."""
+    """The number of workers, each with a step in every iteration; a `ValueError` if steps do not
+    add up."""
     recordings = [experience] if isinstance(experience, Experience) else experience
     recordings = recordings if isinstance(recordings, Sequence) else []
-    workers = recordings[0].behavior.shape[1] if recordings else WORKERS
-    if evaluate_every < 1 or evaluate_every % workers:
-        raise ValueError(f"evaluate_every: got {evaluate_every}; {workers} workers must divide it")
+    num_workers = recordings[0].behavior.shape[1] if recordings else WORKERS
+    if evaluate_every < 1 or evaluate_every % num_workers:
+        raise ValueError(
+            f"evaluate_every: got {evaluate_every}; {num_workers} workers must divide it"
+        )
     if num_steps < 1 or num_steps % evaluate_every:
         raise ValueError(f"steps: got {num_steps}; a multiple of {evaluate_every} is required")
     for recording in recordings:
         if recording.num_steps < num_steps:
             raise ValueError(f"steps: got {num_steps}; the experience has {recording.num_steps}")
-    return workers
+    return num_workers
 
 
 def _evaluate_runs(
     task: Task, agent: Agent, seeds: Sequence[int], theta: Params, steps: int
 ) -> Values:
-    """J and the return of each run, as [excursions] defines them; NaN for a run that diverged."""
+    """Estimates J and the return of each run, as [excursions] does; NaN for one that diverged."""
     values = {"J": np.full(len(seeds), np.nan), "return": np.full(len(seeds), np.nan)}
     for run, seed in enumerate(seeds):
-        of_run = jax.tree.map(lambda leaf, run=run: leaf[run], theta)
-        if all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(of_run)):
-            word = int(np.random.SeedSequence((seed, steps)).generate_state(1)[0])
-            evaluate = partial(play, task, agent.act, of_run, seed=word, discount=agent.discount)
-            values["J"][run] = evaluate(random_steps=task.horizon).discounted.mean()
-            values["return"][run] = evaluate().undiscounted.mean()
+        params = jax.tree.map(lambda leaf, run=run: leaf[run], theta)
+        if all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(params)):
+            run_seed = int(np.random.SeedSequence((seed, steps)).generate_state(1)[0])
+            play_run = partial(
+                play, task, agent.act, params, seed=run_seed, discount=agent.discount
+            )
+            values["J"][run] = play_run(random_steps=task.horizon).discounted.mean()
+            values["return"][run] = play_run().undiscounted.mean()
     return values
 
 
 def to_dataset(training: Training, algorithm: str, **attributes: str) -> "xarray.Dataset":
-    """Makes a dataset with the axes `run` and `steps` of the curves of a training."""
+    """Makes a dataset of the curves of a training, with the axes `run` and `steps`."""
     import xarray
 
-    steps, first = training.steps, training.diverged[:, None]
-    nothing = np.full((len(training.seeds), len(steps)), np.nan)
+    steps, diverged = training.steps, training.diverged[:, None]
+    missing = np.full((len(training.seeds), len(steps)), np.nan)
     axes = "run", "steps"
     return xarray.Dataset(
-        {name: (axes, training.curves.get(name, nothing)) for name in MEASURES}
-        | {"diverged": (axes, (first >= 0) & (steps >= first))}
+        {name: (axes, training.curves.get(name, missing)) for name in MEASURES}
+        | {"diverged": (axes, (diverged >= 0) & (steps >= diverged))}
         | {"seed": ("run", np.array(training.seeds)), "engine": ("learner", ["scan"])},
         {"run": np.arange(len(training.seeds)), "steps": steps, "learner": [algorithm]},
         {"interrupted": 0, "algorithm": algorithm, **attributes},

@@ -12,7 +12,7 @@ class Transition(eqx.Module):
     r"""A [Step] as the losses see it: there is no terminal state, and discounts are data.
 
     The end of an episode is a transition straight to the state in which the next one starts, and no
-    emphasis crosses it. Values may look further: where only a limit of time ended the episode, the
+    emphasis crosses it. Values may look further: where only a time limit ended the episode, the
     observation that was cut off has a value.
 
     Here `behavior` is $\mu(A_t|S_t)$; `observation_next` is what followed, whose value counts if
@@ -34,27 +34,27 @@ class Transition(eqx.Module):
 def transitions(
     steps: Step,
     behavior: float | Float[Array, "t n"],
-    after: Float[Array, "n o"],
+    last_successor: Float[Array, "n o"],
     limit_ends: bool = True,
 ) -> Transition:
-    r"""The [Transition]s of consecutive [Step]s, with the axes (iteration, worker).
+    r"""Makes [Transition]s of consecutive [Step]s, with the axes (iteration, worker).
 
     Where an episode of a worker ends, its next step begins with the start of the next episode: that
-    is the successor, so that a stored transition is complete. The last successors are `after`, with
-    which the workers would begin the next iteration. If `limit_ends`, a limit of time counts as the
-    end of the task, as in the paper's experiment: the value of what follows is then 0.
+    is the successor, so that a stored transition is complete. The workers would begin the next
+    iteration with `last_successor`. If `limit_ends`, a time limit counts as the end of the task, as
+    in the paper's experiment: the value of what follows is then 0.
     """
     ended = steps.terminated | steps.truncated
     final = ended if limit_ends else steps.terminated
-    number = steps.reward.dtype
+    dtype = steps.reward.dtype
     return Transition(
         observation=steps.observation,
         action=steps.action,
-        behavior=jnp.broadcast_to(jnp.asarray(behavior, number), ended.shape),
+        behavior=jnp.broadcast_to(jnp.asarray(behavior, dtype), ended.shape),
         reward=steps.reward,
         observation_next=steps.observation_next,
-        bootstraps=1 - final.astype(number),
-        successor=jnp.concatenate([steps.observation[1:], after[None]]),
-        continues=1 - ended.astype(number),
+        bootstraps=1 - final.astype(dtype),
+        successor=jnp.concatenate([steps.observation[1:], last_successor[None]]),
+        continues=1 - ended.astype(dtype),
         start=steps.start,
     )

@@ -52,8 +52,8 @@ def transition_view(problem: Problem, target: Float[np.ndarray, "s a"], dtype: D
 
 def sample_view(dtype: DTypeLike) -> View:
     """Returns what an agent sees: the samples themselves."""
-    real, whole = np.zeros((), dtype), np.zeros((), np.int32)
-    example = Sample(np.zeros((), np.int32), whole, whole, real, real, whole, whole)
+    real, integer = np.zeros((), dtype), np.zeros((), np.int32)
+    example = Sample(np.zeros((), np.int32), integer, integer, real, real, integer, integer)
     return View(example, lambda sample: sample)
 
 
@@ -113,11 +113,11 @@ class Batch:
     ) -> tuple[PyTree, list[Scalar]]:
         """Returns a lane's next state, and its measures before the update: what is compiled."""
         learner = self.factory(**lane.arguments)
-        numbers = [
+        values = [
             measure.value(shared[name], lane.derived[name], learner, state, y)
             for name, measure in self.measures.items()
         ]
-        return learner.step(state, y), numbers
+        return learner.step(state, y), values
 
     def _init(self, key: Key, arguments: PyTree) -> PyTree:
         return self.factory(**arguments).init(key, jax.tree.map(jnp.asarray, self.example))

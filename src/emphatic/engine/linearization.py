@@ -1,7 +1,7 @@
 """The step of a learner as a function of one vector of weights, and its linearization."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -13,8 +13,8 @@ from ..mdp import Problem
 from ..types import Critic, named_leaves, Sample, Scalar
 
 Output = TypeVar("Output")
-Weights = Float[jax.Array, " n"]
-VectorStep = Callable[[Critic, Weights, Sample], tuple[Weights, Scalar]]
+Weights: TypeAlias = Float[jax.Array, " n"]
+VectorStep: TypeAlias = Callable[[Critic, Weights, Sample], tuple[Weights, Scalar]]
 
 
 def weight_names(state: PyTree) -> list[str]:

@@ -114,10 +114,10 @@ def _roots(
     r"""$R$ and $S$ with $R^\top R = C$ and $S^\top S = C^+$."""
     size = np.sqrt(np.where(gram.diagonal() > 0, gram.diagonal(), 1.0))
     sigma, vectors = np.linalg.eigh(gram / size[:, None] / size)
-    kept = sigma > RANK_TOLERANCE * sigma[-1]
-    sigma, vectors = np.sqrt(sigma[kept])[:, None], vectors[:, kept].T
+    nonzero = sigma > RANK_TOLERANCE * sigma[-1]
+    sigma, vectors = np.sqrt(sigma[nonzero])[:, None], vectors[:, nonzero].T
     root = sigma * vectors * size
-    return root, vectors / sigma / size if kept.all() else np.linalg.pinv(root).T
+    return root, vectors / sigma / size if nonzero.all() else np.linalg.pinv(root).T
 
 
 def _rows(problem: Problem, features: Features) -> tuple[Matrix, Float[np.ndarray, " rows"]]:
@@ -176,11 +176,11 @@ def mean_fields(
         def learner(lane: Iterable[Number]) -> Learner:
             return factory(**dict(zip(names, lane, strict=True)))
 
-        start = learner(columns[0].tolist()).init(jax.random.key(0), example)
-        nodes = jax.tree.leaves(start, is_leaf=lambda node: isinstance(node, FollowonState))
+        state = learner(columns[0].tolist()).init(jax.random.key(0), example)
+        nodes = jax.tree.leaves(state, is_leaf=lambda node: isinstance(node, FollowonState))
         if any(isinstance(node, FollowonState) for node in nodes):
             raise ValueError("a trace moves with the chain and has no fixed point")
-        flat, unravel = ravel_pytree(start)
+        flat, unravel = ravel_pytree(state)
         if not flat.size:
             raise ValueError("it has no weights and so no fixed point")
 
@@ -199,14 +199,14 @@ def mean_fields(
             return [jnp.tensordot(probability, term, axes=1) for term in terms]
 
         probability, sample, _ = enumerate_samples(problem)
-        cuts = [slice(first, first + CHUNK) for first in range(0, len(probability), CHUNK)]
+        chunks = [slice(first, first + CHUNK) for first in range(0, len(probability), CHUNK)]
         for lane in columns:
-            pieces = [
-                expect(lane, probability[cut], jax.tree.map(operator.itemgetter(cut), sample))
-                for cut in cuts
+            sums = [
+                expect(lane, probability[chunk], jax.tree.map(operator.itemgetter(chunk), sample))
+                for chunk in chunks
             ]
-            h, slope, curved = (np.sum(each, axis=0) for each in zip(*pieces, strict=True))
-            if curved.max() > 1e-9 * np.abs(slope).max() + ROUNDING * len(h) * np.abs(flat).max():
+            h, slope, residual = (np.sum(term, axis=0) for term in zip(*sums, strict=True))
+            if residual.max() > 1e-9 * np.abs(slope).max() + ROUNDING * len(h) * np.abs(flat).max():
                 raise ValueError(
                     "its step is not affine in its weights, so no fixed point is known"
                 )
@@ -217,19 +217,19 @@ def _fixed_points(
     problem: Problem, target: np.ndarray, factory: LearnerFactory, lanes: Lanes
 ) -> dict[str, np.ndarray]:
     """Returns where each lane settles, and if that is not unique the directions in which it is."""
-    centers, rows, unique = [], [], True
+    centers, rows, is_unique = [], [], True
     for G, h in mean_fields(problem, target, factory, lanes):
         U, sigma, Vt = np.linalg.svd(G)
         noise = ROUNDING * len(h)
-        kept = sigma > max(RANK_TOLERANCE * sigma[0], noise)
-        center = Vt[kept].T @ (U[:, kept].T @ h / sigma[kept])
-        allowed = 1e-9 * np.abs(h).max() + noise * np.abs(center).max()
-        if np.abs(G @ center - h).max() > allowed:
+        nonzero = sigma > max(RANK_TOLERANCE * sigma[0], noise)
+        center = Vt[nonzero].T @ (U[:, nonzero].T @ h / sigma[nonzero])
+        tolerance = 1e-9 * np.abs(h).max() + noise * np.abs(center).max()
+        if np.abs(G @ center - h).max() > tolerance:
             raise ValueError("its mean field has no root, so that it has no fixed point")
-        unique = unique and bool(kept.all())
+        is_unique = is_unique and bool(nonzero.all())
         centers.append(center)
-        rows.append(np.eye(len(h)) if kept.all() else np.where(kept[:, None], Vt, 0.0))
-    return {"center": np.stack(centers)} | ({} if unique else {"rows": np.stack(rows)})
+        rows.append(np.eye(len(h)) if nonzero.all() else np.where(nonzero[:, None], Vt, 0.0))
+    return {"center": np.stack(centers)} | ({} if is_unique else {"rows": np.stack(rows)})
 
 
 def _fixed_point_distance(

@@ -1,4 +1,4 @@
-"""Parses and validates what is asked of an engine, before anything runs."""
+"""Parses and validates a request for an engine, before anything runs."""
 
 import inspect
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -84,11 +84,11 @@ def parse_axes(grid: Mapping[str, ArrayLike]) -> dict[str, Float[np.ndarray, " v
     return axes
 
 
-def _arguments(factory: LearnerFactory) -> tuple[set[str], set[str]]:
+def _argument_names(factory: LearnerFactory) -> tuple[set[str], set[str]]:
     """Returns the arguments that a function takes, and those that it requires."""
     parameters = inspect.signature(factory).parameters.values()
-    taken = {each.name for each in parameters if each.kind is not each.VAR_KEYWORD}
-    return taken, {each.name for each in parameters if each.default is each.empty} & taken
+    named = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
+    return {p.name for p in named}, {p.name for p in named if p.default is p.empty}
 
 
 def _constant_factory(learner: Learner) -> LearnerFactory:
@@ -112,11 +112,11 @@ def parse_learners(learners: Learners, axes: Axes) -> dict[str, LearnerFactory]:
                 "learner, or a learner, is required"
             )
         factories[name] = _constant_factory(learner) if isinstance(learner, Learner) else learner
-    arguments = {name: _arguments(factory) for name, factory in factories.items()}
-    known = sorted(set().union(*(taken for taken, _ in arguments.values())))
+    arguments = {name: _argument_names(factory) for name, factory in factories.items()}
+    names = sorted(set[str]().union(*(every for every, _ in arguments.values())))
     for axis in axes:
-        if axis not in known:
-            raise unknown("grid", axis, known)
+        if axis not in names:
+            raise unknown("grid", axis, names)
     for name, (_, required) in arguments.items():
         for argument in sorted(required - set(axes)):
             raise ValueError(f"grid: learner {name!r} needs {argument!r}; give its values")
@@ -144,27 +144,27 @@ def _make_learner(
     try:
         return factory(**values)
     except ValueError as error:
-        named = values if axis is None else {axis: values[axis]}
-        point = ", ".join(f"{argument} = {value:g}" for argument, value in named.items())
-        raise ValueError(f"grid: {name!r} with {point}: {error}") from None
+        point = values if axis is None else {axis: values[axis]}
+        text = ", ".join(f"{argument} = {value:g}" for argument, value in point.items())
+        raise ValueError(f"grid: {name!r} with {text}: {error}") from None
 
 
-def taken_axes(factory: LearnerFactory, axes: Axes) -> dict[str, Float[np.ndarray, " values"]]:
+def learner_axes(factory: LearnerFactory, axes: Axes) -> dict[str, Float[np.ndarray, " values"]]:
     """Returns the axes that are arguments of a factory."""
-    taken, _ = _arguments(factory)
-    return {axis: values for axis, values in axes.items() if axis in taken}
+    names, _ = _argument_names(factory)
+    return {axis: values for axis, values in axes.items() if axis in names}
 
 
 def first_values(factory: LearnerFactory, axes: Axes) -> dict[str, float]:
     """Returns the first point of the axes that a factory takes."""
-    return {axis: float(values[0]) for axis, values in taken_axes(factory, axes).items()}
+    return {axis: float(values[0]) for axis, values in learner_axes(factory, axes).items()}
 
 
 def lane_values(factory: LearnerFactory, axes: Axes) -> dict[str, Float[np.ndarray, " lanes"]]:
     """Returns all points of the axes that a factory takes, the last axis varying fastest."""
-    taken = taken_axes(factory, axes)
-    points = np.meshgrid(*taken.values(), indexing="ij")
-    return {axis: values.ravel() for axis, values in zip(taken, points, strict=True)}
+    grid = learner_axes(factory, axes)
+    points = np.meshgrid(*grid.values(), indexing="ij")
+    return {axis: values.ravel() for axis, values in zip(grid, points, strict=True)}
 
 
 def find_agents(factories: Mapping[str, LearnerFactory], axes: Axes) -> set[str]:

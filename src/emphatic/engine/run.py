@@ -17,7 +17,7 @@ from ..types import LearnerFactory
 from . import request, scan
 from .batch import Batch, sample_view, transition_view
 from .experience import Experience, Program
-from .fused.lowering import FusionError
+from .fused.values import FusionError
 from .request import Axes, Learners, Measures, Targets
 from .stream import Stream
 from .tasks import Job, num_cores, OnProgress, Results, run_tasks, Task, Windows
@@ -151,8 +151,8 @@ class Prepared:
         diverged = np.empty(shape, bool)
         dataset = xarray.Dataset(coords=coordinates)
         for row, (name, factory) in enumerate(self.factories.items()):
-            taken = request.taken_axes(factory, self.axes)
-            sizes = [len(values) if axis in taken else 1 for axis, values in self.axes.items()]
+            axes = request.learner_axes(factory, self.axes)
+            sizes = [len(values) if axis in axes else 1 for axis, values in self.axes.items()]
             weights: list[np.ndarray] = []
             for column in range(len(self.targets)):
                 matching = [job for job in jobs if (job.learner, job.target) == (name, column)]
@@ -163,9 +163,9 @@ class Prepared:
                 diverged[row, column] = _join([part.diverged for part in results], sizes)
                 weights.append(_join([part.weights for part in results], sizes))
             if weights[0].shape[0]:
-                unused = tuple(1 + n for n, axis in enumerate(self.axes) if axis not in taken)
+                unused = tuple(1 + n for n, axis in enumerate(self.axes) if axis not in axes)
                 array = np.moveaxis(np.stack(weights), 1, -1).squeeze(unused)
-                dimensions = "target", *taken, "seed", "time", f"{name}_weight"
+                dimensions = "target", *axes, "seed", "time", f"{name}_weight"
                 dataset[f"{name}_weights"] = dimensions, array
                 batch = next(job.batch for job in jobs if job.learner == name)
                 dataset[f"{name}_weight"] = f"{name}_weight", batch.names
@@ -213,27 +213,27 @@ def prepare(
     targets = request.parse_targets(problem, target, agents == set(factories))
     parsed = request.parse_measures(problem, measures, factories, axes, agents)
     counts = {
-        name: math.prod(map(len, request.taken_axes(factory, axes).values()))
+        name: math.prod(map(len, request.learner_axes(factory, axes).values()))
         for name, factory in factories.items()
     }
-    part = min(BLOCK, max(64, -(-sum(counts.values()) * len(targets) // num_parts)))
+    block_size = min(BLOCK, max(64, -(-sum(counts.values()) * len(targets) // num_parts)))
     compiler = Compiler(Stream(problem), engine)
-    real = np.dtype(dtype)
-    views = [transition_view(problem, policy, real) for policy in targets.values()]
+    precision = np.dtype(dtype)
+    views = [transition_view(problem, policy, precision) for policy in targets.values()]
 
     def compile_jobs(name: str, block: int) -> list[Job]:
         lanes, jobs = request.lane_values(factories[name], axes), list[Job]()
         for number, (policy, view) in enumerate(zip(targets.values(), views, strict=True)):
-            view = sample_view(real) if name in agents else view
+            view = sample_view(precision) if name in agents else view
             for first in range(0, counts[name], block):
-                some = {axis: values[first : first + block] for axis, values in lanes.items()}
+                part = {axis: values[first : first + block] for axis, values in lanes.items()}
                 try:
-                    batch = Batch(factories[name], some, problem, policy, view, parsed, real)
+                    batch = Batch(factories[name], part, problem, policy, view, parsed, precision)
                 except ValueError as error:
                     raise ValueError(f"learner {name!r}: {error}") from None
                 except jax.errors.JAXTypeError:
                     raise ValueError(
-                        f"grid: {name!r} needs the values of {', '.join(some)} for its structure, "
+                        f"grid: {name!r} needs the values of {', '.join(part)} for its structure, "
                         "which all lanes share; make one learner for each value"
                     ) from None
                 jobs.append(compiler.compile(name, number, batch))
@@ -242,7 +242,7 @@ def prepare(
         return jobs
 
     return Prepared(
-        jobs=[job for name in factories for job in compile_jobs(name, part)],
+        jobs=[job for name in factories for job in compile_jobs(name, block_size)],
         factories=factories,
         targets=targets,
         axes=axes,
@@ -264,13 +264,13 @@ class Compiler:
     def compile(self, name: str, target: int, batch: Batch) -> Job:
         """Compiles a batch for the engine that runs it."""
         program: Program | None = None
-        source: Callable[[Stream], Experience] = scan.Experience
+        make_experience: Callable[[Stream], Experience] = scan.Experience
         reason = "asked for"
         if self.engine != "scan":
             try:
                 from .fused import cpu
 
-                program, source = cpu.Program(batch, self.stream), cpu.Experience
+                program, make_experience = cpu.Program(batch, self.stream), cpu.Experience
                 if self.engine == "auto":
                     reason = f"every primitive lowers, and a state has {batch.num_state} numbers"
             except ImportError:
@@ -284,7 +284,7 @@ class Compiler:
         engine = "fused" if program else "scan"
         self.choices[name] = Choice(engine, reason)
         if engine not in self.experience:
-            self.experience[engine] = source(self.stream)
+            self.experience[engine] = make_experience(self.stream)
         program = program or scan.Program(batch, self.stream)
         return Job(name, target, batch, program, self.experience[engine])
 

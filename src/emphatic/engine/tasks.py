@@ -18,7 +18,7 @@ SLICE = 0.1  # seconds that one slice is meant to take
 SLICE_STEPS, SLICE_BYTES = 2**18, 2**26  # and what it may hold in memory
 
 OnProgress: TypeAlias = Callable[[int, int], None]
-"""A callback: it is called with the number of updates done and the number of all."""
+"""A callback, called with the number of updates done and the total number."""
 
 
 def num_cores() -> int:
@@ -79,13 +79,13 @@ class Task:
     seeds: list[int]
     chunk: int = 0
     time: int = 0
-    seconds: float = SLICE  # for a chunk, as measured last
+    chunk_seconds: float = SLICE  # as measured last
     position: Position = None
     states: list[States] = field(default_factory=list[States])
 
     def advance(self, windows: Windows) -> int:
         """Runs a slice, and returns the number of updates made."""
-        began = clock.perf_counter()
+        start = clock.perf_counter()
         if self.position is None:
             self.position = self.experience.begin(self.seeds)
             self.states = [job.program.begin(self.seeds) for job in self.jobs]
@@ -102,28 +102,28 @@ class Task:
             self._record(job, windows, chunks, sums, history)
         self.time += num_steps
         self.chunk = min(chunks.stop, len(windows.chunks))
-        self.seconds = (clock.perf_counter() - began) / len(lengths)
+        self.chunk_seconds = (clock.perf_counter() - start) / len(lengths)
         return num_steps * len(self.seeds) * sum(job.batch.num_lanes for job in self.jobs)
 
     def _num_chunks(self, windows: Windows) -> int:
         numbers = max(job.batch.num_state * job.batch.num_lanes for job in self.jobs)
         by_memory = SLICE_BYTES // (8 * len(self.seeds) * (numbers + 1))
         by_steps = SLICE_STEPS // int(windows.chunks.max())
-        most = max(1, min(int(SLICE / self.seconds), by_memory, by_steps))
-        return 1 << (most.bit_length() - 1)  # few lengths, since each is compiled anew
+        limit = max(1, min(int(SLICE / self.chunk_seconds), by_memory, by_steps))
+        return 1 << (limit.bit_length() - 1)  # few lengths, since each is compiled anew
 
     def _record(
         self, job: Job, windows: Windows, chunks: slice, sums: Sums, history: History
     ) -> None:
         assert job.results is not None
         seeds = slice(self.first, self.first + len(self.seeds))
-        of_chunk, is_last = windows.window_of_chunk[chunks], windows.ends_window[chunks]
-        for window, total in zip(of_chunk, sums, strict=True):  # in order, however slices are cut
+        numbers, is_last = windows.window_of_chunk[chunks], windows.ends_window[chunks]
+        for window, total in zip(numbers, sums, strict=True):  # in order, however slices are cut
             job.results.sums[window, :, seeds] += total
-        ended, states = of_chunk[is_last], history[is_last]
-        job.results.diverged[ended, seeds] = ~np.isfinite(states).all(axis=1)
+        recorded, states = numbers[is_last], history[is_last]
+        job.results.diverged[recorded, seeds] = ~np.isfinite(states).all(axis=1)
         if job.results.weights.shape[1]:
-            job.results.weights[ended, :, seeds] = states
+            job.results.weights[recorded, :, seeds] = states
 
 
 def run_tasks(

@@ -9,15 +9,15 @@ from typing import IO
 
 from .._files import lock
 
-PATIENCE = 0.2  # seconds between looks at what another process computes
+POLL_EVERY = 0.2  # seconds, while another process computes
 
 
 @contextmanager
 def claim(path: Path, num_updates: int) -> Generator[Callable[[int], None] | None, None, None]:
-    """Claims what a file stands for; None while another process has it.
+    """Claims what a file stands for; yields None while another process has it.
 
-    Otherwise gives a function that takes the number of updates done, for whoever asks for the
-    status. The file is removed at the end.
+    Otherwise yields a function that records the number of updates done, which the status shows.
+    The file is removed at the end.
     """
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -25,16 +25,16 @@ def claim(path: Path, num_updates: int) -> Generator[Callable[[int], None] | Non
         message = f"cannot be written: {error.strerror}; what is finished is kept"
         raise ValueError(f"path: {path} {message}") from None
     with open(handle, "r+") as file:
-        if lock(file) is False or not _is_at(file, path):
+        if lock(file) is False or not _is_same_file(file, path):
             yield None
             return
-        written = -PATIENCE
+        last_write = -POLL_EVERY
 
         def record(updates: int) -> None:
-            nonlocal written
-            if time.monotonic() - written > PATIENCE:
-                written = time.monotonic()
-                with suppress(OSError):  # a full disk is found when there is something to keep
+            nonlocal last_write
+            if time.monotonic() - last_write > POLL_EVERY:
+                last_write = time.monotonic()
+                with suppress(OSError):  # a full disk is reported when a unit is saved
                     os.pwrite(handle, f"{updates:20d} {num_updates:20d}".encode(), 0)
 
         try:
@@ -44,8 +44,8 @@ def claim(path: Path, num_updates: int) -> Generator[Callable[[int], None] | Non
             path.unlink(missing_ok=True)
 
 
-def _is_at(file: IO[str], path: Path) -> bool:
-    """Whether an open file is still the one with this name."""
+def _is_same_file(file: IO[str], path: Path) -> bool:
+    """Whether an open file is still the one at this path."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
     except FileNotFoundError:

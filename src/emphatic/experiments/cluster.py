@@ -2,6 +2,7 @@
 
 import logging
 import os
+import pickle
 import re
 import resource
 import shutil
@@ -17,7 +18,7 @@ from typing import Any, TYPE_CHECKING
 
 from .._validation import unknown
 from ..engine.tasks import num_cores, OnProgress
-from .claims import PATIENCE
+from .claims import POLL_EVERY
 from .completion import Claims, complete_with
 from .compute import compute
 from .experiment import Experiment, Unit
@@ -27,14 +28,14 @@ from .store import begin, OnMessage, Store
 if TYPE_CHECKING:
     import xarray
 
-_DEATHS = 1  # of workers of a unit that Dask forgives on this machine
-_JOBS = 8  # workers asked of SLURM, if nobody says how many
-_REACH = 5.0  # seconds to reach a scheduler
-_LOOK = 1.0  # seconds between looks at the workers
-_LONELY = 60.0  # seconds without a worker, after which a person is told
-_FILES = 128  # that may be open besides those of units in flight
-_DEAF = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"  # Ctrl-C is for us alone
-_GONE = "cluster: its scheduler is gone; what is finished is kept, run the same again"
+_MAX_DEATHS = 1  # of workers that a unit may cause on this machine
+_NUM_JOBS = 8  # workers on SLURM by default
+_CONNECT_TIMEOUT = 5.0  # seconds
+_LOOK_EVERY = 1.0  # seconds, at the workers
+_WORKER_TIMEOUT = 60.0  # seconds without a worker, after which a message says so
+_SPARE_FILES = 128  # that may be open besides those of units in flight
+_IGNORE_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"  # it is for us alone
+_NO_SCHEDULER = "cluster: its scheduler is gone; what is finished is kept, run the same again"
 _NOT_INSTALLED = "cluster: {} is not installed; run pip install 'emphatic[cluster]'"
 _LOGGERS = ("distributed", "tornado", "asyncio")
 
@@ -64,23 +65,23 @@ def complete(
       by default 8; none at an address, which has its own.
     """
     on_message = on_message or warnings.warn
-    _require(address, num_workers)
+    _require_cluster(address, num_workers)
     store = begin(experiment, folder, on_message)
-    num_missing = sum(store.missing(unit) is not None for unit in experiment.units)
+    num_missing = sum(store.missing_part(unit) is not None for unit in experiment.units)
     if num_missing:
-        aside: list[str] = []
-        with _quiet(), _connect(address, num_workers, num_missing) as (client, renew):
-            capacity = _capacity(client, renew, on_message)
-            distribute = partial(_distribute, store, client, capacity, aside)
+        failed: list[str] = []
+        with _silence_dask(), _connect(address, num_workers, num_missing) as (client, renew):
+            capacity = _watch_capacity(client, renew, on_message)
+            distribute = partial(_distribute, store, client, capacity, failed)
             complete_with(store, experiment.units, distribute, on_progress)
-        for title in aside:
+        for title in failed:
             on_message(
                 f"{title} is set aside: its workers died; run the same again to try it again"
             )
     return store
 
 
-def _require(address: str, num_workers: int | None) -> None:
+def _require_cluster(address: str, num_workers: int | None) -> None:
     """Raises a `ValueError` if this cannot be a cluster."""
     if find_spec("distributed") is None:
         raise ValueError(_NOT_INSTALLED.format("Dask"))
@@ -103,28 +104,29 @@ def _require(address: str, num_workers: int | None) -> None:
 def _connect(
     address: str, num_workers: int | None, num_units: int
 ) -> Generator[tuple[Any, Callable[[], object] | None], None, None]:
-    """Connects a client, with what replaces jobs that ended; all that was started ends."""
+    """Connects a client; yields it and what replaces jobs that ended, and ends all in the end."""
     from distributed import Client
 
     with ExitStack() as stack:
         scheduler: Any = address
         renew: Callable[[], object] | None = None
         if address == "local":
-            scheduler = stack.enter_context(_local(min(num_workers or num_cores(), num_units)))
+            num_workers = min(num_workers or num_cores(), num_units)
+            scheduler = stack.enter_context(_start_local(num_workers))
         elif address == "slurm":
-            scheduler = stack.enter_context(_slurm())
-            renew = partial(scheduler.scale, min(num_workers or _JOBS, num_units))
+            scheduler = stack.enter_context(_start_slurm())
+            renew = partial(scheduler.scale, min(num_workers or _NUM_JOBS, num_units))
             renew()
         try:
-            client = Client(scheduler, timeout=_REACH, set_as_default=False)
+            client = Client(scheduler, timeout=_CONNECT_TIMEOUT, set_as_default=False)
         except (OSError, ValueError) as error:
             raise ValueError(f"cluster: no scheduler answers at {address}: {error}") from None
         yield stack.enter_context(client), renew
 
 
 @contextmanager
-def _local(num_workers: int) -> Generator[Any, None, None]:
-    """Processes on this machine, with one thread each, started anew when they die."""
+def _start_local(num_workers: int) -> Generator[Any, None, None]:
+    """Starts processes on this machine, with one thread each, and again when they die."""
     from dask import config
     from distributed import LocalCluster
 
@@ -136,11 +138,12 @@ def _local(num_workers: int) -> Generator[Any, None, None]:
         "memory_limit": None,
         "dashboard_address": "127.0.0.1:0",
         "silence_logs": logging.CRITICAL,
-        "scheduler_kwargs": {"allowed_failures": _DEATHS},
-        "preload": [*config.get("distributed.worker.preload"), _DEAF],
+        "scheduler_kwargs": {"allowed_failures": _MAX_DEATHS},
+        "preload": [*config.get("distributed.worker.preload"), _IGNORE_CTRL_C],
     }
     try:
-        with LocalCluster(**options) as cluster:
+        cluster = LocalCluster(**options)
+        with cluster:
             yield cluster
     except RuntimeError as error:
         if "failed to start" not in str(error):
@@ -155,8 +158,8 @@ def _local(num_workers: int) -> Generator[Any, None, None]:
         os.environ.update(before)
 
 
-def _slurm() -> Any:
-    """Jobs of SLURM, none yet."""
+def _start_slurm() -> Any:
+    """Starts a cluster of SLURM jobs, with none yet."""
     from dask import config
 
     try:
@@ -170,8 +173,8 @@ def _slurm() -> Any:
 
 
 @contextmanager
-def _quiet() -> Generator[None, None, None]:
-    """Silences Dask: what a person should know is said by us."""
+def _silence_dask() -> Generator[None, None, None]:
+    """Silences Dask: what a person should know is reported here."""
     names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] in _LOGGERS]
     loggers = [logging.getLogger(name) for name in {*_LOGGERS, *names}]
     levels = [logger.level for logger in loggers]
@@ -190,7 +193,7 @@ def _quiet() -> Generator[None, None, None]:
 
 
 def _distribute(
-    store: Store, client: Any, capacity: Callable[[], int], aside: list[str], claims: Claims
+    store: Store, client: Any, capacity: Callable[[], int], failed: list[str], claims: Claims
 ) -> Generator[tuple[Unit, "xarray.Dataset | None"], None, None]:
     """Computes units on all workers; those whose workers die are tried at the end, each alone."""
     import cloudpickle
@@ -199,7 +202,7 @@ def _distribute(
     in_flight: dict[str, tuple[Any, Unit]] = {}
     results: SimpleQueue[tuple[str, Any]] = SimpleQueue()
     suspects: list[Unit] = []
-    more, alone, failure = True, False, None
+    has_more, is_alone, failure = True, False, None
 
     def send(unit: Unit) -> None:
         future = client.submit(_serve, cloudpickle.dumps(unit), versions(), pure=False)
@@ -207,26 +210,26 @@ def _distribute(
         future.add_done_callback(fetch)
 
     def fetch(future: Any) -> None:
-        """Elsewhere, since a worker may die with a result: its renewal is not to wait for that."""
+        """Fetches a result in another thread: a worker may die with it while jobs are renewed."""
         try:
             results.put((future.key, future.result()))
         except Exception as error:
             results.put((future.key, error))
 
     try:
-        while more or in_flight or suspects or failure:
+        while has_more or in_flight or suspects or failure:
             limit = capacity()  # also when all are sent: jobs that end are replaced then too
-            while more and failure is None and len(in_flight) < limit:
+            while has_more and failure is None and len(in_flight) < limit:
                 claimed = next(claims, ())
-                more = claimed != ()
+                has_more = claimed != ()
                 if not claimed:
                     break
                 send(claimed[0])
-            if not more and not in_flight and suspects:
-                alone = True
+            if not has_more and not in_flight and suspects:
+                is_alone = True
                 send(suspects.pop())
             try:
-                key, result = results.get(timeout=0.0 if failure else PATIENCE)
+                key, result = results.get(timeout=0.0 if failure else POLL_EVERY)
             except Empty:
                 if failure is not None:
                     raise failure from failure.__cause__
@@ -235,66 +238,65 @@ def _distribute(
             if not isinstance(result, Exception):
                 yield unit, result
             elif not isinstance(result, KilledWorker):
-                failure = failure or _failure(unit, result)  # after the other results
-            elif not alone:
+                failure = failure or _name_failure(unit, result)  # after the other results
+            elif not is_alone:
                 suspects.append(unit)  # or another unit of the same worker killed it
             else:
                 store.set_aside(unit, f"its workers died, the last at {result.last_worker.address}")
-                aside.append(unit.title)
+                failed.append(unit.title)
                 yield unit, None
     finally:
         client.cancel([future for future, _ in in_flight.values()])
 
 
-def _failure(unit: Unit, error: Exception) -> Exception:
-    """The error of a unit, with its name."""
+def _name_failure(unit: Unit, error: Exception) -> Exception:
+    """Returns the error of a unit with the name of the unit."""
     from distributed import CancelledError
     from distributed.comm.core import CommClosedError
 
     if isinstance(error, CancelledError | CommClosedError):
-        return ValueError(_GONE)
+        return ValueError(_NO_SCHEDULER)
     kind = ValueError if isinstance(error, ValueError) else RuntimeError
     failure = kind(f"{unit.title}: {type(error).__name__}: {error}")
     failure.__cause__ = error
     return failure
 
 
-def _capacity(
+def _watch_capacity(
     client: Any, renew: Callable[[], object] | None, on_message: OnMessage
 ) -> Callable[[], int]:
-    """Gives the number of units to have in flight: one for each thread, and one for each worker."""
-    limit = max(1, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _FILES)  # each has an open file
-    size, looked, lonely = 0, -_LOOK, time.monotonic()
+    """Returns what counts the units to have in flight: one per thread, and one per worker."""
+    limit = max(1, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _SPARE_FILES)  # a file each
+    size, last_look, last_worker = 0, -_LOOK_EVERY, time.monotonic()
 
-    def look() -> int:
-        nonlocal size, looked, lonely
-        if time.monotonic() - looked > _LOOK:
+    def count() -> int:
+        nonlocal size, last_look, last_worker
+        if time.monotonic() - last_look > _LOOK_EVERY:
             try:
                 threads = client.nthreads()
             except OSError:
-                raise ValueError(_GONE) from None
+                raise ValueError(_NO_SCHEDULER) from None
             if renew is not None:
                 renew()
-            looked, size = time.monotonic(), min(limit, sum(threads.values()) + len(threads))
+            last_look, size = time.monotonic(), min(limit, sum(threads.values()) + len(threads))
             if size:
-                lonely = looked
-            elif looked - lonely > _LONELY:
-                lonely = float("inf")
+                last_worker = last_look
+            elif last_look - last_worker > _WORKER_TIMEOUT:
+                last_worker = float("inf")
                 on_message("the cluster has no worker; waiting for one")
         return size
 
-    return look
+    return count
 
 
 def _serve(packed: bytes, expected: Mapping[str, str]) -> "xarray.Dataset":
     """Computes a unit on a worker, as this machine would, unless nobody waits for it any more."""
-    import cloudpickle
     from distributed import get_worker
 
-    ours = versions()
+    installed = versions()
     for name in expected:
-        if _release(name, ours) != _release(name, expected):
-            difference = f"a worker has {name} {ours[name]} and not {expected[name]}"
+        if _release(name, installed) != _release(name, expected):
+            difference = f"a worker has {name} {installed[name]} and not {expected[name]}"
             raise ValueError(f"{difference}; its results would not be the same")
     worker = get_worker()
     key = worker.get_current_task()
@@ -305,12 +307,12 @@ def _serve(packed: bytes, expected: Mapping[str, str]) -> "xarray.Dataset":
             raise KeyboardInterrupt
 
     try:
-        dataset = compute(cloudpickle.loads(packed), worker.state.nthreads, check)
+        dataset = compute(pickle.loads(packed), worker.state.nthreads, check)
     except KeyboardInterrupt:
         raise RuntimeError("nobody waits for it any more") from None
     return dataset.assign_attrs(provenance=provenance(dataset.attrs["engine"]))
 
 
 def _release(name: str, versions: Mapping[str, str]) -> list[str]:
-    """A version; of Python what pickles depend on."""
+    """Returns the parts of a version; of Python those that pickles depend on."""
     return versions[name].split(".")[: 2 if name == "python" else None]

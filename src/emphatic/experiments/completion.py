@@ -1,4 +1,4 @@
-"""What is missing of an experiment, computed and kept: by this process, beside any others."""
+"""Completes an experiment: computes what is missing, next to any other processes."""
 
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..engine.tasks import OnProgress
-from .claims import PATIENCE
+from .claims import POLL_EVERY
 from .compute import compute
 from .experiment import Experiment, Unit
 from .plan import ASIDE
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     import xarray
 
 Claims = Iterator[tuple[Unit, OnProgress] | None]
-"""Units that nobody else computes, each with what takes its updates; None: there is none now."""
+"""Units that no other process computes, each with its callback; None if there is none now."""
 
 Compute = Callable[[Claims], Generator[tuple[Unit, "xarray.Dataset | None"], None, None]]
-"""Computes units in any order, and takes the next when it has room; None for one that it cannot."""
+"""Computes units in any order, taking the next when there is room; None for one that failed."""
 
 
 def complete(
@@ -39,14 +39,14 @@ def complete(
     definitions; no bit depends on the number of threads. Progress counts what was done before.
     """
 
-    def in_turn(claims: Claims) -> Generator[tuple[Unit, "xarray.Dataset"], None, None]:
+    def compute_in_turn(claims: Claims) -> Generator[tuple[Unit, "xarray.Dataset"], None, None]:
         for claimed in claims:
             if claimed is not None:
                 unit, report = claimed
                 yield unit, compute(unit, num_threads, report)
 
     store = begin(experiment, folder, on_message)
-    complete_with(store, experiment.units, in_turn, on_progress)
+    complete_with(store, experiment.units, compute_in_turn, on_progress)
     return store
 
 
@@ -60,9 +60,9 @@ def complete_with(
     for path in (store.folder / ASIDE).glob("*.json"):  # they are tried again
         path.unlink(missing_ok=True)
     total = sum(unit.num_updates for unit in units)
-    pending = [gap for unit in units if (gap := store.missing(unit)) is not None]
+    pending = [part for unit in units if (part := store.missing_part(unit)) is not None]
     done = total - sum(unit.num_updates for unit in pending)
-    held: dict[Unit, ExitStack] = {}
+    open_claims: dict[Unit, ExitStack] = {}
 
     def report(updates: int = 0) -> None:
         if on_progress is not None:
@@ -81,14 +81,14 @@ def complete_with(
                     record = stack.enter_context(store.claim(unit))
                     if record is None:
                         waiting.append(unit)
-                    elif store.find(unit):
+                    elif store.add_if_finished(unit):
                         done += unit.num_updates
                         report()
                     else:
-                        held[unit] = stack.pop_all()
+                        open_claims[unit] = stack.pop_all()
                         yield unit, partial(report_unit, record)
-            if len(waiting) == len(pending) and not held:
-                time.sleep(PATIENCE)
+            if len(waiting) == len(pending) and not open_claims:
+                time.sleep(POLL_EVERY)
             elif waiting:
                 yield None
             pending = waiting
@@ -100,8 +100,8 @@ def complete_with(
                 if dataset is not None:
                     store.save(unit, dataset)
                     done += unit.num_updates
-                held.pop(unit).close()
+                open_claims.pop(unit).close()
                 report()
     finally:
-        for stack in held.values():
+        for stack in open_claims.values():
             stack.close()

@@ -1,4 +1,4 @@
-"""Units on an engine: their curves, what they will take, and whole experiments in memory."""
+"""Units on an engine: their curves, what they cost, and whole experiments in memory."""
 
 import dataclasses
 import time
@@ -25,7 +25,7 @@ _lock = Lock()
 
 
 def _program(unit: Unit, num_threads: int) -> engines.Prepared:
-    """The program of a unit: compiled once for all runs, if they come one after the other."""
+    """Returns the program of a unit, compiled once for all runs if they follow each other."""
     experiment = unit.experiment
     is_defined = unit.learner in experiment.definitions
     identity = unit.address if is_defined else (id(experiment), unit.case, unit.learner)
@@ -93,18 +93,18 @@ def estimate(experiment: Experiment) -> Estimate:
     short = dataclasses.replace(experiment, num_steps=num_steps, num_records=1)
     num_windows = -(-experiment.num_steps // experiment.window())
     for name in dict.fromkeys(unit.learner for unit in units):
-        of_learner = [unit for unit in units if unit.learner == name]
-        probe = dataclasses.replace(of_learner[0], experiment=short)
-        began = time.perf_counter()
+        learner_units = [unit for unit in units if unit.learner == name]
+        probe = dataclasses.replace(learner_units[0], experiment=short)
+        started = time.perf_counter()
         compute(probe)
         compiled = time.perf_counter()
         dataset = compute(probe)
         duration = time.perf_counter() - compiled
-        for unit in of_learner:
+        for unit in learner_units:
             seconds += duration * unit.num_updates / probe.num_updates
             num_bytes += dataset.nbytes * num_windows * unit.num_cells // probe.num_cells
-        num_programs = len({unit.case for unit in of_learner})
-        seconds += num_programs * max(0.0, compiled - began - duration)
+        num_programs = len({unit.case for unit in learner_units})
+        seconds += num_programs * max(0.0, compiled - started - duration)
     num_cells = sum(unit.num_cells for unit in units)
     return Estimate(num_cells, len(units), experiment.num_updates(), seconds, num_bytes)
 
@@ -135,4 +135,4 @@ def run(
         if not results:
             raise
     layout = describe(experiment)
-    return assemble(layout, lambda *key: results.get(key, []), complete=done == total)
+    return assemble(layout, lambda case, learner: results.get((case, learner), []), done == total)

@@ -61,19 +61,19 @@ class _Assembly:
         }
 
     def insert(self, case: int, learner: str, result: "xarray.Dataset") -> None:
-        """Writes what was computed of a learner in a case."""
-        taken = [axis for axis in self.grid if axis in result.dims]
-        wanted = {
+        """Writes the result of a learner in a case."""
+        grid_axes = [axis for axis in self.grid if axis in result.dims]
+        selection = {
             axis: [value for value in result[axis].values.tolist() if value in self.positions[axis]]
-            for axis in taken
+            for axis in grid_axes
         }
-        wanted["run"] = [run for run in result["run"].values.tolist() if run < self.num_runs]
-        if any(len(values) < result.sizes[axis] for axis, values in wanted.items()):
-            result = result.sel(wanted)
+        selection["run"] = [run for run in result["run"].values.tolist() if run < self.num_runs]
+        if any(len(values) < result.sizes[axis] for axis, values in selection.items()):
+            result = result.sel(selection)
         index = (*np.unravel_index(case, self.shape), self.learners.index(learner))
         lanes: dict[str, Sequence[int]] = {a: range(len(v)) for a, v in self.grid.items()}
-        lanes |= {axis: [self.positions[axis][value] for value in wanted[axis]] for axis in taken}
-        lanes["run"] = wanted["run"]
+        lanes |= {a: [self.positions[a][value] for value in selection[a]] for a in grid_axes}
+        lanes["run"] = selection["run"]
         for name in ("engine", "reason"):
             texts = self._array(name, (*self.cases, "learner"), np.dtype(object))
             texts[index] = result.attrs[name]
@@ -81,15 +81,15 @@ class _Assembly:
         for axis, labels in inner.items():
             self._extend(axis, labels)
         for name, variable in result.data_vars.items():
-            rest = tuple(str(axis) for axis in variable.dims if axis in inner)
-            values = variable.transpose(*taken, "run", *rest).values
-            is_private = f"{learner}_weight" in rest  # no other learner has such weights
-            axes = [axis for axis in self.grid if axis in taken or not is_private]
+            inner_axes = tuple(str(axis) for axis in variable.dims if axis in inner)
+            values = variable.transpose(*grid_axes, "run", *inner_axes).values
+            is_private = f"{learner}_weight" in inner_axes  # no other learner has such weights
+            axes = [axis for axis in self.grid if axis in grid_axes or not is_private]
             outer = (*self.cases, *(() if is_private else ("learner",)), *axes, "run")
-            array = self._array(str(name), (*outer, *rest), values.dtype)
-            for number, axis in enumerate(rest, len(taken) + 1):
-                values = self._align(values, number, axis, inner[axis])
-            broadcast = tuple(slice(None) if axis in taken else None for axis in axes)
+            array = self._array(str(name), (*outer, *inner_axes), values.dtype)
+            for dim, axis in enumerate(inner_axes, len(grid_axes) + 1):
+                values = self._align(values, dim, axis, inner[axis])
+            broadcast = tuple(slice(None) if axis in grid_axes else None for axis in axes)
             cells = np.ix_(*(lanes[axis] for axis in (*axes, "run")))
             array[index[:-1] if is_private else index][cells] = values[broadcast]
 
@@ -101,30 +101,30 @@ class _Assembly:
 
     def _extend(self, axis: str, labels: np.ndarray) -> None:
         """Makes room for labels that no result had before: other features have other weights."""
-        known = np.asarray(self.coordinates.setdefault(axis, labels))
-        new = labels[~np.isin(labels, known)]
+        labels_before = np.asarray(self.coordinates.setdefault(axis, labels))
+        new = labels[~np.isin(labels, labels_before)]
         if not len(new):
             return
-        self.coordinates[axis] = np.concatenate([known, new])
+        self.coordinates[axis] = np.concatenate([labels_before, new])
         for name, (axes, array) in self.arrays.items():
             if axis in axes:
-                self.arrays[name] = axes, self._align(array, axes.index(axis), axis, known)
+                self.arrays[name] = axes, self._align(array, axes.index(axis), axis, labels_before)
 
-    def _align(self, values: np.ndarray, number: int, axis: str, labels: np.ndarray) -> np.ndarray:
-        """The values at the positions of their labels along an axis, and nothing at the others."""
+    def _align(self, values: np.ndarray, dim: int, axis: str, labels: np.ndarray) -> np.ndarray:
+        """Returns values at the positions of their labels along an axis, empty at the others."""
         all_labels = np.asarray(self.coordinates[axis])
         if np.array_equal(all_labels, labels):
             return values
-        shape = (*values.shape[:number], len(all_labels), *values.shape[number + 1 :])
+        shape = (*values.shape[:dim], len(all_labels), *values.shape[dim + 1 :])
         aligned = np.full(shape, _empty(values.dtype), values.dtype)
         order = {label: position for position, label in enumerate(all_labels.tolist())}
         positions = [order[label] for label in labels.tolist()]
-        aligned[(slice(None),) * number + (positions,)] = values
+        aligned[(slice(None),) * dim + (positions,)] = values
         return aligned
 
 
 def _empty(dtype: np.dtype) -> float | int | str:
-    """What stands where nothing was computed."""
+    """Returns what stands where nothing was computed."""
     return {"f": np.nan, "O": ""}.get(dtype.kind, 0)
 
 

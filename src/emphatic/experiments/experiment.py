@@ -55,7 +55,7 @@ class Experiment:
     - `num_runs`: How many runs there are of everything, each on a stream of its own.
     - `seed`: Chooses the streams: run $n$ has the seed $2^{32}\,\mathrm{seed} + n$, so that
       different seeds share no stream.
-    - `num_records`: The number of windows, of equal lengths, in the place of `record_every`.
+    - `num_records`: The number of windows, of equal lengths, instead of `record_every`.
     - `targets`: Target policies by label, if not the problem's own.
     - `derive`: What is computed afterwards from the results of a case, such as the exact meaning of
       recorded weights: a function from the problem and its dataset to another dataset.
@@ -97,18 +97,18 @@ class Experiment:
         return {name: value for name, value in vars(self).items() if name != "units"}
 
     def points(self) -> list[dict[str, object]]:
-        """The arguments of every case."""
+        """Returns the arguments of every case."""
         combinations = itertools.product(*self.cases.values())
         return [dict(zip(self.cases, values, strict=True)) for values in combinations]
 
     def window(self) -> int:
-        """Steps of a window."""
+        """Returns the number of steps of a window."""
         if self.num_records is None:
             return self.record_every
         return -(-self.num_steps // self.num_records)
 
     def target_policies(self, problem: Problem) -> dict[str, np.ndarray] | None:
-        """The target policies of a problem by label; None if there is only its own."""
+        """Returns the target policies of a problem by label; None if there is only its own."""
         if self.targets is None:
             return None
         policies = {label: target(problem) for label, target in self.targets.items()}
@@ -129,8 +129,8 @@ class Experiment:
             request.parse_measures(problem, self.measures, factories, axes, agents)
             request.parse_targets(problem, self.target_policies(problem), agents == set(factories))
             for name, factory in factories.items():
-                taken = request.taken_axes(factory, axes)
-                grid = {axis: tuple(values.tolist()) for axis, values in taken.items()}
+                learner_axes = request.learner_axes(factory, axes)
+                grid = {axis: tuple(values.tolist()) for axis, values in learner_axes.items()}
                 for first in range(0, self.num_runs, BLOCK):
                     runs = tuple(range(first, min(first + BLOCK, self.num_runs)))
                     units.append(Unit(self, problem, case, name, grid, runs))
@@ -138,7 +138,7 @@ class Experiment:
         return tuple(units)
 
     def num_updates(self) -> int:
-        """How many updates of learners a run of the experiment makes."""
+        """Returns how many updates of learners a run of the experiment makes."""
         return sum(unit.num_updates for unit in self.units)
 
 
@@ -166,7 +166,7 @@ class Unit:
 
     @property
     def title(self) -> str:
-        """What it is called, for a person."""
+        """A name for people to read."""
         point = self.experiment.points()[self.case]
         arguments = [f"{name}={value}" for name, value in point.items()]
         return ", ".join([self.learner, *arguments, f"runs {self.runs[0]} to {self.runs[-1]}"])

@@ -2,7 +2,6 @@
 
 import ast
 import inspect
-import operator
 import re
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
@@ -24,12 +23,12 @@ Value: TypeAlias = Any
 Function: TypeAlias = Callable[..., Value]
 """A function that an expression may call."""
 
-OPERATORS: dict[type, Function] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.Pow: operator.pow,
+OPERATORS: dict[type, Callable[[Value, Value], Value]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.Div: lambda a, b: a / b,
+    ast.Pow: lambda a, b: a**b,
 }
 # Functions whose first argument is the problem, which is not written.
 PROBLEM_FUNCTIONS: dict[str, Function] = {
@@ -92,12 +91,12 @@ def _evaluate(
             if name not in functions:
                 raise unknown("function", name, functions)
             positional = [evaluate(argument) for argument in arguments]
-            named = {str(keyword.arg): evaluate(keyword.value) for keyword in keywords}
+            keyword_arguments = {str(keyword.arg): evaluate(keyword.value) for keyword in keywords}
             try:
-                inspect.signature(functions[name]).bind(*positional, **named)
+                inspect.signature(functions[name]).bind(*positional, **keyword_arguments)
             except TypeError as error:
                 raise ValueError(f"{name}: {error}") from None
-            return functions[name](*positional, **named)
+            return functions[name](*positional, **keyword_arguments)
         case _:
             raise ValueError(f"{ast.unparse(node)!r} is not a call, a name or a number")
 
@@ -125,7 +124,7 @@ def parse_numbers(text: str) -> list[float]:
 
 
 def canonical(text: str) -> str:
-    """An expression as it is always written, whatever its spaces and its numbers' digits."""
+    """Returns the one form of an expression, whatever its spaces and its numbers' digits."""
     _parse(text)
     number = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
     tokens: list[str] = re.findall(rf"\"[^\"]*\"|'[^']*'|[A-Za-z_]\w*|{number}|\S", text)
@@ -152,26 +151,26 @@ def parse_learner(
     node = _parse(text)
     if not isinstance(node, ast.Call):
         raise ValueError(f"{text!r} is not a call, such as gem(step_size)")
-    functions_called = [part.func for part in ast.walk(node) if isinstance(part, ast.Call)]
-    calls = {function.id for function in functions_called if isinstance(function, ast.Name)}
-    names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)} - calls
+    called = [child.func for child in ast.walk(node) if isinstance(child, ast.Call)]
+    calls = {function.id for function in called if isinstance(function, ast.Name)}
+    names = {child.id for child in ast.walk(node) if isinstance(child, ast.Name)} - calls
     functions = {**LEARNERS, **FUNCTIONS, **(functions or {})}
-    for known, used, kind in (
+    for valid, used, kind in (
         ((*functions, *PROBLEM_FUNCTIONS), calls, "function"),
         ((*axes, *QUANTITIES), names, "name"),
     ):
         for name in sorted(used):
-            if name not in known:
-                raise unknown(kind, name, known)
+            if name not in valid:
+                raise unknown(kind, name, valid)
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = [inspect.Parameter(axis, keyword) for axis in axes if axis in names]
 
     def bind(problem: Problem) -> LearnerFactory:
-        bound = {name: partial(f, problem) for name, f in PROBLEM_FUNCTIONS.items()}
-        facts = {name: value(problem) for name, value in QUANTITIES.items() if name in names}
+        problem_functions = {name: partial(f, problem) for name, f in PROBLEM_FUNCTIONS.items()}
+        quantities = {name: value(problem) for name, value in QUANTITIES.items() if name in names}
 
         def make(**point: Number) -> Learner[Any, Any]:
-            return _evaluate(node, {**functions, **bound}, {**facts, **point})
+            return _evaluate(node, {**functions, **problem_functions}, {**quantities, **point})
 
         vars(make)["__signature__"] = inspect.Signature(parameters)
         return make

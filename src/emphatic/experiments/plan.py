@@ -77,13 +77,13 @@ def require_folder(folder: Path, name: str) -> None:
         return
     if not (folder / EXPERIMENT).exists():
         # The plan itself may come between the two looks, from a process that is faster.
-        ours = {UNITS, PROBLEMS, RUNNING, ASIDE, LOCK, EXPERIMENT, ".probe"}
-        others = {path.name for path in folder.iterdir()} - ours
-        if any(not (o.startswith(EXPERIMENT) and o.endswith(PARTIAL)) for o in others):
+        store_names = {UNITS, PROBLEMS, RUNNING, ASIDE, LOCK, EXPERIMENT, ".probe"}
+        others = {path.name for path in folder.iterdir()} - store_names
+        if any(not (n.startswith(EXPERIMENT) and n.endswith(PARTIAL)) for n in others):
             raise ValueError(
                 f"out: {folder} holds other files; an empty folder or a store is required"
             )
         return  # it is empty, or somebody began
-    if (held := read_plan(folder)["name"]) != name:
-        message = f"holds the experiment {held!r}, not {name!r}; choose another folder"
+    if (existing_name := read_plan(folder)["name"]) != name:
+        message = f"holds the experiment {existing_name!r}, not {name!r}; choose another folder"
         raise ValueError(f"out: {folder} {message}")

@@ -6,7 +6,6 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from subprocess import DEVNULL
-from typing import Any
 
 PACKAGES = ("emphatic", "jax", "numpy", "llvmlite")
 """The packages that results depend on."""
@@ -14,7 +13,7 @@ PACKAGES = ("emphatic", "jax", "numpy", "llvmlite")
 
 @cache
 def commit() -> str | None:
-    """The commit of this source, if it is a checkout."""
+    """Returns the commit of this source, if it is a checkout."""
     git = ["git", "-C", str(Path(__file__).parent)]
     try:
         subprocess.check_output(
@@ -29,16 +28,15 @@ def commit() -> str | None:
 
 @cache
 def versions() -> dict[str, str]:
-    """The versions of Python and of those packages that results depend on."""
+    """Returns the versions of Python and of the packages that results depend on."""
     return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
 
 
 def provenance(engine: str) -> dict[str, object]:
-    """What a result depends on besides its definition: versions, source and device."""
+    """Returns what a result depends on besides its definition: versions, source and device."""
     device = f"CPU, {platform.machine()}"
     if engine == "scan":
         import jax
 
-        devices: list[Any] = jax.devices()
-        device = f"{devices[0].device_kind}, {platform.machine()}"
+        device = f"{jax.devices()[0].device_kind}, {platform.machine()}"
     return {"versions": versions(), "commit": commit(), "engine": engine, "device": device}

@@ -60,16 +60,16 @@ def _read_checked(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 def read_if_matching(path: Path, description: Json) -> "xarray.Dataset | None":
-    """Reads the dataset of a file, if it is there, undamaged, and what is described."""
+    """Reads the dataset of a file, if it exists, is undamaged and has this description."""
     try:
-        dataset, found = read(path)
+        dataset, stored = read(path)
     except ValueError:
         return None
-    return dataset if found == json.loads(json.dumps(dict(description))) else None
+    return dataset if stored == json.loads(json.dumps(dict(description))) else None
 
 
 def read_description(path: Path, check: bool = False) -> Json:
-    """Reads what a file says that it is, and checks all of it on demand; else as [read]."""
+    """Reads the description in a file, and on demand checks the whole file; else as [read]."""
     if check:
         return _read_checked(path)[0]["description"]
     try:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import xarray
 
 OnMessage = Callable[[str], None]
-"""Called with a sentence for the person who is there."""
+"""A callback: it is called with a sentence for the user."""
 
 
 class Description(TypedDict):
@@ -77,28 +77,28 @@ class Store:
         """The files of the problems, one for each case."""
         return [self.folder / PROBLEMS / f"{digest}.npz" for digest in self.plan["problems"]]
 
-    def covered(
+    def covered_cells(
         self, address: str, grid: Mapping[str, Sequence[float]], runs: Sequence[int]
     ) -> np.ndarray:
-        """Which cells are there, an array of truths over the axes of the grid and the runs."""
-        covered = np.zeros((*map(len, grid.values()), len(runs)), bool)
+        """Returns which cells are there, by the axes of the grid and the runs."""
+        mask = np.zeros((*map(len, grid.values()), len(runs)), bool)
         for shard in self.shards.get(address, []):
             if shard.grid.keys() == grid.keys():
                 common = [np.isin(grid[axis], shard.grid[axis]) for axis in grid]
-                covered[np.ix_(*common, np.isin(runs, shard.runs))] = True
-        return covered
+                mask[np.ix_(*common, np.isin(runs, shard.runs))] = True
+        return mask
 
     def coverage(self) -> Iterator[np.ndarray]:
-        """For each case and learner which cells are there."""
+        """Yields for each case and learner which cells are there."""
         layout = self.plan["layout"]
         for addresses in self.plan["addresses"]:
             for learner, axes in layout["learners"].items():
                 grid = {axis: layout["grid"][axis] for axis in axes}
-                yield self.covered(addresses[learner], grid, range(layout["num_runs"]))
+                yield self.covered_cells(addresses[learner], grid, range(layout["num_runs"]))
 
-    def missing(self, unit: Unit) -> Unit | None:
-        """The smallest grid and the runs that hold all that is missing of a unit, or None."""
-        gaps = ~self.covered(unit.address, unit.grid, unit.runs)
+    def missing_part(self, unit: Unit) -> Unit | None:
+        """Returns the smallest grid and runs with all that is missing of a unit, or None."""
+        gaps = ~self.covered_cells(unit.address, unit.grid, unit.runs)
         if not gaps.any():
             return None
         if gaps.all():
@@ -111,7 +111,7 @@ class Store:
         return replace(unit, grid=grid, runs=tuple(np.array(unit.runs)[needed[-1]].tolist()))
 
     def path(self, unit: Unit) -> Path:
-        """The file of a unit."""
+        """Returns the path of the file of a unit."""
         return self.folder / UNITS / f"{unit.file_name}.safetensors"
 
     def claim(self, unit: Unit) -> AbstractContextManager[Callable[[int], None] | None]:
@@ -142,8 +142,8 @@ class Store:
                 raise ValueError(f"{error}; what is finished is kept") from None
         self._add(path, description)
 
-    def find(self, unit: Unit) -> bool:
-        """Whether another process has finished a unit in the meantime."""
+    def add_if_finished(self, unit: Unit) -> bool:
+        """Adds a unit if another process has finished it; returns whether it has."""
         path = self.path(unit)
         if not path.exists():
             return False
@@ -151,7 +151,7 @@ class Store:
         return True
 
     def set_aside(self, unit: Unit, reason: str) -> None:
-        """Writes down that a unit cannot be computed, and why; the next run tries it again."""
+        """Records that a unit cannot be computed, and why; the next run tries it again."""
         path = make_folder(self.folder / ASIDE) / f"{unit.file_name}.json"
         with atomic_write(path) as file:
             file.write(json.dumps({"unit": unit.title, "reason": reason}).encode())
@@ -256,7 +256,7 @@ def load(folder: StrPath) -> "xarray.Dataset":
 
 @dataclass(frozen=True)
 class Status:
-    """How far an experiment is: its cells (curves), and its units, which are finished or not."""
+    """The progress of an experiment: its cells (curves), and its units, finished or not."""
 
     name: str
     cells: int
@@ -269,7 +269,7 @@ class Status:
 
 
 def status(folder: StrPath) -> Status:
-    """Reads how far the experiment of a store is."""
+    """Reads the progress of the experiment of a store."""
     store = open_store(folder)
     coverage = list(store.coverage())
     cells, done = sum(map(np.size, coverage)), int(sum(map(np.sum, coverage)))
@@ -283,11 +283,11 @@ def status(folder: StrPath) -> Status:
         diverged=sum(shard.diverged for shard in shards),
         units=len(shards),
         running=claims.list_claims(store.folder / RUNNING),
-        aside=list(_reasons(store.folder / ASIDE)),
+        aside=list(_read_reasons(store.folder / ASIDE)),
     )
 
 
-def _reasons(folder: Path) -> Iterator[dict[str, str]]:
+def _read_reasons(folder: Path) -> Iterator[dict[str, str]]:
     for path in sorted(folder.glob("*.json")):
         with suppress(FileNotFoundError):  # it may be tried again just now
             yield json.loads(path.read_text())

@@ -46,7 +46,7 @@ class _Document:
             raise ValueError(f"{origin}: {error}") from None
 
     def line(self, *keys: str) -> int:
-        """The line of a key, or else of the nearest table that has it."""
+        """Returns the line of a key, or else of the nearest table that has it."""
         table: list[str] = []
         nearest, depth = 1, 0
         for number, line in enumerate(self.text.splitlines(), 1):
@@ -61,24 +61,24 @@ class _Document:
         return nearest
 
     def error(self, error: Exception | str, *keys: str) -> ValueError:
-        """The error with its file, line and key."""
+        """Returns the error with its file, line and key."""
         return ValueError(f"{self.origin}, line {self.line(*keys)}, {'.'.join(keys)}: {error}")
 
-    def require_known(self, table: Collection[str], known: Collection[str], *keys: str) -> None:
+    def require_keys(self, table: Collection[str], valid: Collection[str], *keys: str) -> None:
         """Raises a `ValueError` for the first key that is none of these."""
         for key in table:
-            if key not in known:
-                raise self.error(unknown("key", key, known), *keys, key)
+            if key not in valid:
+                raise self.error(unknown("key", key, valid), *keys, key)
 
     def whole_number(self, key: str, default: int) -> int:
-        """A whole number, also written 1e6."""
+        """Returns a whole number, which may be written 1e6."""
         value = self.table.get(key, default)
         if type(value) in (int, float) and float(value).is_integer():
             return int(value)
         raise self.error(f"got {value!r}; a whole number is required", key)
 
     def subtable(self, key: str) -> dict[str, Toml]:
-        """A table in the file, which may be missing."""
+        """Returns a table of the file, which may be missing."""
         table = self.table.get(key, {})
         if not isinstance(table, dict):
             raise self.error(f"got {table!r}; a table [{key}] is required", key)
@@ -104,18 +104,18 @@ def parse(
     """Parses an experiment in TOML, which errors call `origin`; files it names are in `folder`."""
     document = _Document(text, origin)
     table = document.table
-    document.require_known(table, (*CONTENTS, *SETTINGS))
+    document.require_keys(table, (*CONTENTS, *SETTINGS))
     for required in ("learners", "steps"):
         if required not in table:
             raise ValueError(f"{origin}: {required!r} is missing")
-    build, cases = _problems(document, folder)
-    grid = _grid(document)
-    learners, definitions = _learners(document, grid)
-    measures, tracked = _measures(document)
+    build, cases = _parse_problems(document, folder)
+    grid = _parse_grid(document)
+    learners, definitions = _parse_learners(document, grid)
+    measures, tracked = _parse_measures(document)
     if tracked:
         definitions = {label: f"paths({text})" for label, text in definitions.items()}
-    targets = _targets(document, folder)
-    selection = _selection(document, measures)
+    targets = _parse_targets(document, folder)
+    selection = _parse_selection(document, measures)
     defaults = {"steps": 0, "runs": 30, "seed": 0, "record_every": 1000}
     counts = {key: document.whole_number(key, default) for key, default in defaults.items()}
     records = document.whole_number("records", 0) if "records" in table else None
@@ -165,10 +165,10 @@ def _build_one(builds: Mapping[str, Callable[[], Problem]], problem: str) -> Pro
     return builds[problem]()
 
 
-def _problems(
+def _parse_problems(
     document: _Document, folder: Path
 ) -> tuple[Callable[..., Problem], dict[str, tuple[Toml, ...]]]:
-    """What builds the problem of a case, and the cases: of a single problem, its lists are axes."""
+    """Returns what builds the problem of a case, and the cases: lists of a single one are axes."""
     single, several = document.table.get("problem"), document.subtable("problems")
     if (single is None) == (not several):
         raise ValueError(
@@ -176,24 +176,25 @@ def _problems(
         )
     if single is not None:
         single = {"name": single} if isinstance(single, str) else single
-        build, points = _problem(document, single, folder, "problem")
+        build, points = _parse_problem(document, single, folder, "problem")
         if points[0]:
             return build, {key: tuple(single[key]) for key in points[0]}
         return partial(_build_one, {single["name"]: build}), {"problem": (single["name"],)}
     builds: dict[str, Callable[[], Problem]] = {}
     for name, arguments in several.items():
         arguments = {"name": arguments} if isinstance(arguments, str) else arguments
-        build, points = _problem(document, {"name": name, **arguments}, folder, "problems", name)
+        arguments = {"name": name, **arguments}
+        build, points = _parse_problem(document, arguments, folder, "problems", name)
         for point in points:
             label = " ".join([name, *(f"{key}={value}" for key, value in point.items())])
             builds[label] = partial(build, **point)
     return partial(_build_one, builds), {"problem": tuple(builds)}
 
 
-def _problem(
+def _parse_problem(
     document: _Document, table: Mapping[str, Toml], folder: Path, *keys: str
 ) -> tuple[_Builder, list[dict[str, Toml]]]:
-    """What builds the problems of a table, and their arguments that are given as lists."""
+    """Returns what builds the problems of a table, and their arguments that are lists."""
     if "name" not in table:
         raise document.error("its `name` is missing: a problem's, or a .npz file's", *keys)
     name = str(table["name"])
@@ -202,7 +203,7 @@ def _problem(
     except ValueError as error:
         raise document.error(error, *keys, "name") from None
     arguments = {key: value for key, value in table.items() if key != "name"}
-    document.require_known(arguments, tuple(inspect.signature(make).parameters), *keys)
+    document.require_keys(arguments, tuple(inspect.signature(make).parameters), *keys)
     lists = {key: arguments[key] for key in arguments if isinstance(arguments[key], list)}
     for key, values in lists.items():
         if not values or len(set(map(str, values))) < len(values):
@@ -218,11 +219,11 @@ def _problem(
 
 
 def _as_list(value: Toml) -> list[Toml]:
-    """A list as it is, and any other value as a list of one."""
+    """Returns a list as it is, and any other value as a list of one."""
     return cast(list[Toml], value) if isinstance(value, list) else [value]
 
 
-def _grid(document: _Document) -> dict[str, list[float]]:
+def _parse_grid(document: _Document) -> dict[str, list[float]]:
     grid: dict[str, list[float]] = {}
     for axis, values in document.subtable("grid").items():
         try:
@@ -235,10 +236,10 @@ def _grid(document: _Document) -> dict[str, list[float]]:
     return grid
 
 
-def _learners(
+def _parse_learners(
     document: _Document, grid: Mapping[str, list[float]]
 ) -> tuple[Callable[[Problem], dict[str, LearnerFactory]], dict[str, str]]:
-    """The learners of a problem by label, and their definitions."""
+    """Returns what makes the learners of a problem by label, and their definitions."""
     parsed: dict[str, Callable[[Problem], LearnerFactory]] = {}
     definitions: dict[str, str] = {}
     for label, expression in document.subtable("learners").items():
@@ -252,8 +253,8 @@ def _learners(
     return (lambda problem: {label: bind(problem) for label, bind in parsed.items()}), definitions
 
 
-def _measures(document: _Document) -> tuple[tuple[str, ...], bool]:
-    """What is measured, and whether it is the paths of agents."""
+def _parse_measures(document: _Document) -> tuple[tuple[str, ...], bool]:
+    """Returns what is measured, and whether it is the paths of agents."""
     measures = _as_list(document.table.get("measures", []))
     known = (*MEASURES, *TRACKED)
     if not measures:
@@ -270,10 +271,10 @@ def _measures(document: _Document) -> tuple[tuple[str, ...], bool]:
     return tuple(measures), kinds.pop()
 
 
-def _selection(document: _Document, measures: tuple[str, ...]) -> Selection:
-    """By what hyper-parameters are chosen, and on how many runs of their own."""
+def _parse_selection(document: _Document, measures: tuple[str, ...]) -> Selection:
+    """Returns how hyper-parameters are chosen, and on how many runs of their own."""
     table = document.subtable("selection")
-    document.require_known(table, ("measure", "by", "runs"), "selection")
+    document.require_keys(table, ("measure", "by", "runs"), "selection")
     choice: dict[str, Toml] = {"measure": measures[0], "by": "area", "runs": 0, **table}
     for key, known in (("measure", measures), ("by", RULES)):
         if choice[key] not in known:
@@ -284,7 +285,7 @@ def _selection(document: _Document, measures: tuple[str, ...]) -> Selection:
     return Selection(**choice)
 
 
-def _targets(document: _Document, folder: Path) -> dict[str, Target] | None:
+def _parse_targets(document: _Document, folder: Path) -> dict[str, Target] | None:
     labels = document.table.get("target")
     if labels is None or labels == "own":
         return None

@@ -1,7 +1,7 @@
 """What the recorded weights of agents mean, for every point of a grid."""
 
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import cast, TYPE_CHECKING
 
 import numpy as np
 
@@ -19,7 +19,7 @@ TRACKED = ("objective", "gradient_norm", "bias_norm", "emphasis_tracking", "crit
 
 
 def track_agents(problem: Problem, agents: Learners, dataset: "xarray.Dataset") -> "xarray.Dataset":
-    """Puts exact quantities in the place of the weights that an engine recorded of agents.
+    """Replaces the weights that an engine recorded of agents by exact quantities.
 
     The quantities are those of [track], at the ridge of the agent's critic; what an agent has no
     weights for is NaN. `theta` has the last parameters.
@@ -34,7 +34,7 @@ def track_agents(problem: Problem, agents: Learners, dataset: "xarray.Dataset") 
         for index in product(*(range(dataset.sizes[axis]) for axis in grid)):
             point = {axis: float(dataset[axis][n]) for axis, n in zip(grid, index, strict=True)}
             factory = agents[name]
-            agent: object = factory if isinstance(factory, Learner) else factory(**point)
+            agent = cast(object, factory if isinstance(factory, Learner) else factory(**point))
             if not isinstance(agent, Agent):
                 raise ValueError(f"measures: {name!r} is no agent, and its path has no objective")
             state = {owner: values[index] for owner, values in states.items()}

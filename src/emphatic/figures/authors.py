@@ -13,7 +13,7 @@ GEM = "gem_of_the_code"  # its name in expressions, which are part of what defin
 
 
 def authors_gem(step_size: StepSize, ridge: StepSize) -> Learner[GEMState, Transition]:
-    """GEM as in the authors' code: a normal kappa_0, and an error measured after the update."""
+    """Returns GEM as in the authors' code: a normal kappa_0, the error measured after an update."""
     learner = gem(step_size, ridge)
 
     def init(key: Key, y: Transition) -> GEMState:

@@ -53,16 +53,16 @@ def exact_error(features: Features, solid: float, ridge: float) -> float:
 
 
 @cache
-def _maps(features: Features, solid: float, authors: bool) -> Callable[[float], AffineMap]:
-    """GEM of a step size, without a ridge, as an affine map."""
+def _gem_maps(features: Features, solid: float, authors: bool) -> Callable[[float], AffineMap]:
+    """Returns the function from a step size to GEM, without a ridge, as an affine map."""
     learner = authors_gem if authors else gem
-    return affine_maps(baird(features, solid), lambda size: learner(size, 0.0), EXAMPLE)
+    return affine_maps(baird(features, solid), lambda step_size: learner(step_size, 0.0), EXAMPLE)
 
 
 @cache
 def thresholds(features: Features, solid: float) -> Thresholds:
-    """The exact step sizes up to which GEM is stable."""
-    return bisect_thresholds(_maps(features, solid, False))
+    """Computes the exact step sizes up to which GEM is stable."""
+    return bisect_thresholds(_gem_maps(features, solid, False))
 
 
 def exact_curve(
@@ -72,26 +72,26 @@ def exact_curve(
     times: Integer[np.ndarray, " t"],
     authors: bool = False,
 ) -> Float[np.ndarray, " t"]:
-    """The exact root-mean-square error of GEM at times."""
-    affine = _maps(features, solid, authors)(step_size).observable()
+    """Computes the exact root-mean-square error of GEM at times."""
+    affine = _gem_maps(features, solid, authors)(step_size).observable()
     form = error_form(baird(features, solid), None, affine, "emphasis")
     return root_mean_squares(affine, form, times)
 
 
 def followon_deviation(solid: float) -> float:
-    r"""The exact standard deviation of the trace, $(\sum_sd_\mu(s)\mathrm{var}(M|s))^{1/2}$."""
+    r"""Computes the trace's standard deviation, $(\sum_sd_\mu(s)\mathrm{var}(M|s))^{1/2}$."""
     problem = baird(solid=solid)
     return float(np.sqrt(problem.stationary @ oracle.followon_variance(problem)))
 
 
-def _best_gem(datasets: Datasets, features: Features, solid: float) -> "xarray.Dataset":
-    """GEM at its chosen step size, without a ridge."""
+def _select_best_gem(datasets: Datasets, features: Features, solid: float) -> "xarray.Dataset":
+    """Selects GEM at its best step size, without a ridge."""
     results = select(datasets, "gem", features=features, solid=solid, ridge=0.0)
     return select_best(results, MEASURE, statistics.final)
 
 
 def _late_deviation(results: "xarray.Dataset") -> Runs:
-    """The standard deviation of each run's curve over the last half of its windows."""
+    """Computes the standard deviation of each run's curve over the last half of its windows."""
     curves = results[MEASURE].transpose("run", "time").values.astype(np.float64)
     late = curves[:, curves.shape[1] // 2 :]
     with np.errstate(invalid="ignore"):  # infinity minus infinity
@@ -99,12 +99,12 @@ def _late_deviation(results: "xarray.Dataset") -> Runs:
 
 
 def summarise(datasets: Datasets) -> Summary:
-    """The rows of the figure, the paper's claims about it, and the exact levels."""
+    """Computes the rows of the figure, the paper's claims about it, and the exact levels."""
     cases: dict[str, list[Summary]] = {name: [] for name in CLAIMS}
     points = list(itertools.product(FEATURES, NUM_STEPS))
     for features, solid in points:
         case = {"features": features, "solid": solid}
-        best = _best_gem(datasets, features, solid)
+        best = _select_best_gem(datasets, features, solid)
         trace, guess = (select(datasets, name, **case) for name in ("followon", "constant"))
         errors = [statistics.final(results, MEASURE).values for results in (best, trace, guess)]
         deviations = _late_deviation(best), _late_deviation(trace)
@@ -112,9 +112,10 @@ def summarise(datasets: Datasets) -> Summary:
         cases["steadier"].append(case | compare(*deviations, ("gem", "followon")))
         cases["beyond"].append(case | compare(errors[0], errors[2], ("gem", "constant")))
         if features == "original":
-            bad = statistics.diverged(best).values.astype(float)
-            diverged = {"diverged_runs": int(bad.sum()), "also": not bad.any()}
-            cases["bounded"].append(case | diverged | statistics.sign_test(bad, 1.0 - bad))
+            diverged = statistics.diverged(best).values.astype(float)
+            count = {"diverged_runs": int(diverged.sum()), "condition": not diverged.any()}
+            test = statistics.sign_test(diverged, 1.0 - diverged)
+            cases["bounded"].append(case | count | test)
     return {
         "rows": error_rows(NAME, datasets, MEASURE, statistics.final),
         "claims": assess(CLAIMS, cases),
@@ -137,32 +138,34 @@ def summarise(datasets: Datasets) -> Summary:
 
 
 def draw(datasets: Datasets, authors: bool = False) -> "Drawing":
-    """Curves as in the paper with exact ones; below, every step size, and the cost of a ridge."""
+    """Draws the paper's curves with exact ones; below, all step sizes and the cost of a ridge."""
     colors = dict(zip(FEATURES, (style.BLUE, style.GREEN, style.PURPLE, style.ORANGE), strict=True))
     with style.context():
         drawing, axes = style.panels(3, 2, figsize=(8.4, 9.6), height_ratios=(1.4, 1, 1))
         for column, solid in enumerate(NUM_STEPS):
-            _curves(axes[0, column], datasets, solid, colors, authors)
-            _step_sizes(axes[1, column], datasets, solid, colors)
-            _ridges(axes[2, column], datasets, solid, colors)
+            _draw_curves(axes[0, column], datasets, solid, colors, authors)
+            _draw_step_sizes(axes[1, column], datasets, solid, colors)
+            _draw_ridges(axes[2, column], datasets, solid, colors)
             for row in range(3):
                 axes[row, column].set_ylim(0, 140)
         axes[0, 0].set_ylabel("emphasis error, mean of 1000 steps")
         axes[1, 0].set_ylabel("final error (x: runs that diverged)")
         axes[2, 0].set_ylabel("final error (dashed: at the fixed point)")
-        lines = [axes[row, 0].get_legend_handles_labels() for row in range(3)]
-        handles, labels = (list(itertools.chain(*lists)) for lists in zip(*lines, strict=True))
+        legends = [axes[row, 0].get_legend_handles_labels() for row in range(3)]
+        handles, labels = (list(itertools.chain(*lists)) for lists in zip(*legends, strict=True))
         drawing.legend(handles, labels, loc="outside upper center", ncols=4)
     return drawing
 
 
-def _curves(axes: "Axes", datasets: Datasets, solid: float, colors: Colors, authors: bool) -> None:
+def _draw_curves(
+    axes: "Axes", datasets: Datasets, solid: float, colors: Colors, authors: bool
+) -> None:
     trace = select(datasets, "followon", features=FEATURES[0], solid=solid)
     time, curves = trace["time"].values, trace[MEASURE].transpose("run", "time").values
     style.draw_band(axes, time, curves, style.VERMILION, lw=0.5, label="followon trace")
     sizes, times = [], np.unique(np.linspace(0, time[-1], NUM_POINTS).astype(int))
     for features, color in colors.items():
-        best = _best_gem(datasets, features, solid)
+        best = _select_best_gem(datasets, features, solid)
         curves = best[MEASURE].transpose("run", "time").values
         style.draw_band(axes, time, curves, color, label=f"GEM, {features}")
         sizes.append(f"$2^{{{round(float(np.log2(best['step_size'] / SCALE)))}}}$")
@@ -183,31 +186,32 @@ def _curves(axes: "Axes", datasets: Datasets, solid: float, colors: Colors, auth
     axes.set_xlim(0, time[-1])
 
 
-def _step_sizes(axes: "Axes", datasets: Datasets, solid: float, colors: Colors) -> None:
+def _draw_step_sizes(axes: "Axes", datasets: Datasets, solid: float, colors: Colors) -> None:
     for row, (features, color) in enumerate(colors.items()):
         results = select(datasets, "gem", features=features, solid=solid, ridge=0.0)
         errors = statistics.final(results, MEASURE).transpose("step_size", "run").values
-        powers = style.show_powers(axes, results["step_size"].values)
+        powers = style.set_power_axis(axes, results["step_size"].values)
         rates = statistics.diverged(results).mean("run").values
-        style.show_divergence(axes, powers, rates, row, color)
+        style.draw_divergence(axes, powers, rates, row, color)
         finite = np.isfinite(errors).all(axis=1)
         mean, std = errors[finite].mean(axis=1), statistics.spread(errors[finite])
         bars = {"ms": 3, "lw": 1.3, "elinewidth": 0.6}
         axes.errorbar(powers[finite], mean, std, fmt="o-", color=color, **bars)
-        edge = np.log2(thresholds(features, solid).mean_square / SCALE)
-        if powers.min() - 0.7 < edge < powers.max() + 0.7:
-            axes.axvline(edge, color=color, ls="-.", lw=1)
+        threshold = np.log2(thresholds(features, solid).mean_square / SCALE)
+        if powers.min() - 0.7 < threshold < powers.max() + 0.7:
+            axes.axvline(threshold, color=color, ls="-.", lw=1)
     axes.plot([], [], "-.", color=style.GREY, lw=1, label="exact threshold in mean square")
 
 
-def _ridges(axes: "Axes", datasets: Datasets, solid: float, colors: Colors) -> None:
+def _draw_ridges(axes: "Axes", datasets: Datasets, solid: float, colors: Colors) -> None:
     trace = select(datasets, "followon", features=FEATURES[0], solid=solid)
     axes.axhline(float(statistics.final(trace, MEASURE).mean()), color=style.VERMILION, lw=1.3)
     for features, color in colors.items():
         results = select(datasets, "gem", features=features, solid=solid)
         ridges = results["ridge"].values
-        best = [select_best(results.sel(ridge=r), MEASURE, statistics.final) for r in ridges]
-        means = [float(statistics.final(each, MEASURE).mean()) for each in best]
+        points = (results.sel(ridge=ridge) for ridge in ridges)
+        best = (select_best(point, MEASURE, statistics.final) for point in points)
+        means = [float(statistics.final(point, MEASURE).mean()) for point in best]
         levels = [exact_error(features, solid, ridge) for ridge in ridges]
         axes.plot(range(len(ridges)), means, "o-", color=color, ms=3, lw=1.3)
         axes.plot(range(len(ridges)), levels, "--", color=color, lw=1)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure as Drawing
 
-CHECKPOINTS = "checkpoints"  # the folder that is there until all parts are finished
+CHECKPOINTS = "checkpoints"  # a folder that exists until all parts are finished
 
 Summary = dict[str, Any]
 """What `summary.json` holds, or a part of it: rows, claims and their evidence."""
@@ -30,13 +30,13 @@ Datasets = Sequence["xarray.Dataset"]
 """The results of a figure's parts, in the order of the parts."""
 
 Runs = Float[np.ndarray, " run"]
-"""A number of each run."""
+"""One number for each run."""
 
 Curves = Float[np.ndarray, "run time"]
-"""A curve of each run."""
+"""One curve for each run."""
 
 Table = tuple[list[str], list[list[str]]]
-"""Columns, and lines of text."""
+"""The names of the columns, and the lines of a table, as text."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Figure:
 
 
 def read_shipped(name: str) -> Experiment:
-    """Reads an experiment of the package: a TOML file, as anyone may write one."""
+    """Reads one of the experiments that the package ships, a TOML file."""
     return read(Path(__file__).parent / "experiments" / f"{name}.toml")
 
 
@@ -89,11 +89,11 @@ def parts_from(
     ) -> list[Part]:
         if authors and not authors_experiments:
             raise ValueError(f"authors: no public code of the authors does what {figure} shows")
-        given = {"num_runs": runs, "seed": seed, "engine": engine}
-        given |= {} if steps is None else {"num_steps": steps}
+        changes = {"num_runs": runs, "seed": seed, "engine": engine}
+        changes |= {} if steps is None else {"num_steps": steps}
         variant = "authors" if authors else "paper"
-        chosen = authors_experiments if authors else experiments
-        return [_part(dataclasses.replace(each, **given), variant) for each in chosen]
+        originals = authors_experiments if authors else experiments
+        return [_part(dataclasses.replace(original, **changes), variant) for original in originals]
 
     return parts
 

@@ -43,7 +43,7 @@ CLAIMS = {
 
 
 def exact_error(features: Features, algorithm: str) -> float:
-    r"""The error $\|X\nu^* - v_\pi\|_D$ where the mean field of an algorithm vanishes."""
+    r"""Computes the error $\|X\nu^* - v_\pi\|_D$ where the mean field of an algorithm vanishes."""
     problem = baird(features, SOLID)
     emphasis = np.ones(problem.mdp.num_states) if algorithm == "td" else None
     if algorithm == "gem-etd":
@@ -71,38 +71,38 @@ def _curves(results: "xarray.Dataset") -> Curves:
 
 
 def _distances_to_median(results: "xarray.Dataset") -> Runs:
-    """The distance of each run's curve to the median of the runs, on average over time."""
+    """Computes the mean distance over time of each run's curve to the median of the runs."""
     curves = _curves(results)
     curves = np.where(np.isfinite(curves), curves, np.finfo(np.float32).max)
     return np.abs(curves - np.median(curves, axis=0)).mean(axis=1)
 
 
 def _best_exponents(results: "xarray.Dataset") -> Runs:
-    """The exponent of the step size that is best for each run alone."""
+    """Returns the exponent of the step size that is best for each run alone."""
     areas = statistics.area(results, MEASURE).transpose("step_size", "run").values
     return np.log2(results["step_size"].values / SCALE)[areas.argmin(axis=0)]
 
 
 def _is_better(results: "xarray.Dataset", other: "xarray.Dataset") -> bool:
-    """Whether the area is smaller, on average and in a paired test."""
+    """Returns whether the area is smaller, on average and in a paired test."""
     ours, theirs = _areas(results), _areas(other)
     test = statistics.sign_test(ours, theirs)
     return bool(ours.mean() < theirs.mean()) and test["p_value"] <= LEVEL
 
 
 def _select_smaller(datasets: Datasets, features: Features) -> "xarray.Dataset":
-    """GEM-ETD(0) at the steadiest step size below its best that still beats ETD(0), or the next."""
+    """Selects GEM-ETD(0) at its steadiest smaller step size that beats ETD(0), or at the next."""
     results = _select(datasets, "gem-etd", features)
     best, trace = (_select_best(datasets, name, features) for name in ("gem-etd", "etd"))
     sizes = results["step_size"].values
     smaller = [results.sel(step_size=size) for size in sizes[sizes < float(best["step_size"])]]
-    better = [each for each in smaller if _is_better(each, trace)]
+    better = [candidate for candidate in smaller if _is_better(candidate, trace)]
     next_smaller = smaller[0] if smaller else best
-    return min(better, key=lambda each: _distances_to_median(each).mean(), default=next_smaller)
+    return min(better, key=lambda runs: _distances_to_median(runs).mean(), default=next_smaller)
 
 
 def summarise(datasets: Datasets) -> Summary:
-    """The rows of the figure, the paper's claims about it, and the exact levels."""
+    """Computes the rows of the figure, the paper's claims about it, and the exact levels."""
     cases: dict[str, list[Summary]] = {name: [] for name in CLAIMS}
     for features in FEATURES:
         case = {"features": features, "solid": SOLID}
@@ -113,14 +113,14 @@ def summarise(datasets: Datasets) -> Summary:
         sizes = {"etd": float(trace["step_size"]), "gem-etd": float(gem_etd["step_size"])}
         exponents = [_best_exponents(_select(datasets, name, features)) for name in sizes]
         hundredth = exponents[1] - np.log2(100)
-        order = {"step_sizes": sizes, "also": sizes["etd"] <= sizes["gem-etd"] / 100}
+        order = {"step_sizes": sizes, "condition": sizes["etd"] <= sizes["gem-etd"] / 100}
         test = compare(exponents[0], hundredth, ("etd", "gem-etd, a hundredth"))
         cases["orders"].append(case | order | test)
         distances = [_distances_to_median(results) for results in (trace, gem_etd, smaller)]
         cases["calmer"].append(case | compare(distances[0], distances[1], ("etd", "gem-etd")))
         reduced = {
             "step_size": float(smaller["step_size"]),
-            "also": _is_better(smaller, trace),
+            "condition": _is_better(smaller, trace),
             "auc_below_etd": statistics.sign_test(_areas(smaller), theirs),
         }
         test = compare(distances[2], distances[1], ("smaller step size", "best step size"))
@@ -141,7 +141,7 @@ def summarise(datasets: Datasets) -> Summary:
 
 
 def draw(datasets: Datasets, authors: bool = False) -> "Drawing":
-    """Curves as in the paper with the baselines (or the authors' RMSVE); below, every step size."""
+    """Draws the paper's curves with baselines (or the authors' RMSVE); below, all step sizes."""
     scale = AUTHORS_SCALE if authors else 1.0
     palette = style.VERMILION, style.BLUE, style.GREEN, style.ORANGE
     colors = dict(zip(LABELS, palette, strict=True))
@@ -182,9 +182,9 @@ def _draw_step_sizes(
     for row, (name, color) in enumerate(colors.items()):
         results = _select(datasets, name, features)
         areas = scale * statistics.area(results, MEASURE).transpose("step_size", "run").values
-        powers = style.show_powers(axes, results["step_size"].values)
+        powers = style.set_power_axis(axes, results["step_size"].values)
         rates = statistics.diverged(results).mean("run").values
-        style.show_divergence(axes, powers, rates, row, color)
+        style.draw_divergence(axes, powers, rates, row, color)
         medians = np.median(areas, axis=1)
         finite = np.isfinite(medians)
         axes.plot(powers[finite], medians[finite], "o-", color=color, ms=2.5, lw=1.2)

@@ -1,5 +1,6 @@
 """Reproduces a figure: runs its experiments, and writes data, summary and drawing."""
 
+import itertools
 import json
 import shutil
 from pathlib import Path
@@ -58,19 +59,19 @@ def reproduce(
     make_folder(folder / "data")
     total, done, datasets = sum(part.num_updates for part in parts), 0, []
 
-    def report(updates: int, _: int = 0) -> None:
+    def report_progress(updates: int, _: int = 0) -> None:
         if on_progress is not None:
             on_progress(done + updates, total)
 
-    report(0)
+    report_progress(0)
     for part in parts:
-        datasets.append(part.run(folder, report))
+        datasets.append(part.run(folder, report_progress))
         done += part.num_updates
-        report(0)
+        report_progress(0)
     summary = record.summarise(datasets)
     summary["engines"] = _engines(datasets)
-    given = {"runs": runs, "seed": seed, "steps": steps, "authors": authors, **options}
-    summary["settings"] = {name: value for name, value in given.items() if value is not None}
+    settings = {"runs": runs, "seed": seed, "steps": steps, "authors": authors, **options}
+    summary["settings"] = {name: value for name, value in settings.items() if value is not None}
     summary["provenance"] = _provenance(datasets)
     with atomic_write(folder / "summary.json") as file:
         file.write(json.dumps(to_jsonable(summary), indent=1, allow_nan=False).encode())
@@ -83,7 +84,7 @@ def reproduce(
 
 
 def _engines(datasets: Datasets) -> dict[str, list[str]]:
-    """By algorithm, the engines that ran it."""
+    """Returns the engines that ran each algorithm."""
     return {
         str(name): sorted(set(map(str, dataset["engine"].sel(learner=name).values.flat)))
         for dataset in datasets
@@ -92,6 +93,6 @@ def _engines(datasets: Datasets) -> dict[str, list[str]]:
 
 
 def _provenance(datasets: Datasets) -> list[Summary]:
-    """The provenance of all parts, without repetition."""
-    records = [each for dataset in datasets for each in json.loads(dataset.attrs["provenance"])]
-    return list({json.dumps(each, sort_keys=True): each for each in records}.values())
+    """Returns the provenance of all parts, without repetition."""
+    records = itertools.chain(*(json.loads(dataset.attrs["provenance"]) for dataset in datasets))
+    return list({json.dumps(record, sort_keys=True): record for record in records}.values())

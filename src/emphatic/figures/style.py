@@ -29,7 +29,7 @@ SETTINGS: Any = {
 
 
 def context() -> AbstractContextManager[None]:
-    """The settings of Matplotlib in which a figure is drawn."""
+    """Returns a context with the Matplotlib settings of a figure."""
     import matplotlib
 
     return matplotlib.rc_context(SETTINGS)
@@ -38,7 +38,7 @@ def context() -> AbstractContextManager[None]:
 def panels(
     rows: int, columns: int, figsize: tuple[float, float], **options: Any
 ) -> tuple["Drawing", np.ndarray]:
-    """Returns a drawing that no window shows, and its (rows, columns) axes."""
+    """Returns a drawing without a window, and its (rows, columns) axes."""
     from matplotlib.figure import Figure as Drawing
 
     drawing = Drawing(figsize=figsize, layout="constrained")
@@ -65,7 +65,7 @@ def draw_band(
     axes.plot(time, mean, color=color, **{"lw": 1.3, **line})
 
 
-def show_powers(axes: "Axes", sizes: Float[np.ndarray, " n"]) -> Integer[np.ndarray, " n"]:
+def set_power_axis(axes: "Axes", sizes: Float[np.ndarray, " n"]) -> Integer[np.ndarray, " n"]:
     """Sets up an axis over p for step sizes 0.1 x 2^p, and returns the powers p."""
     powers = np.rint(np.log2(sizes / SCALE)).astype(int)
     axes.set_xticks(sorted(powers)[:: 1 if len(powers) < 10 else 3])
@@ -74,7 +74,7 @@ def show_powers(axes: "Axes", sizes: Float[np.ndarray, " n"]) -> Integer[np.ndar
     return powers
 
 
-def show_divergence(
+def draw_divergence(
     axes: "Axes", x: Integer[np.ndarray, " n"], rates: Float[np.ndarray, " n"], row: int, color: str
 ) -> None:
     """Draws crosses above a panel, as dark as the share of runs that diverged."""

@@ -22,9 +22,9 @@ FEATURES: tuple[Features, ...] = ("original", "one-hot", "zero-hot", "aliased")
 def select(datasets: Datasets, algorithm: str, **coordinates: str | float) -> "xarray.Dataset":
     """Selects the results of an algorithm at coordinates, from the dataset that has them."""
     for dataset in datasets:
-        present = algorithm in dataset["learner"].values
-        if present and all(value in dataset[axis].values for axis, value in coordinates.items()):
-            return dataset.sel({"learner": algorithm, **coordinates})
+        point = {"learner": algorithm, **coordinates}
+        if all(value in dataset[axis].values for axis, value in point.items()):
+            return dataset.sel(point)
     raise KeyError(f"no results of {algorithm} with {coordinates}")
 
 
@@ -37,29 +37,29 @@ def select_best(dataset: "xarray.Dataset", measure: str, rule: Rule) -> "xarray.
 
 
 def error_rows(figure: str, datasets: Datasets, measure: str, rule: Rule) -> list[Summary]:
-    """One row for each algorithm at each point of its grid; `best` marks the chosen step size."""
+    """Returns a row for each algorithm at each point of its grid; `best` marks its step size."""
     rows = []
     for dataset in datasets:
         errors = dataset.assign(
             final=statistics.final(dataset, measure),
             auc=statistics.area(dataset, measure),
-            bad=statistics.diverged(dataset),
+            diverged=statistics.diverged(dataset),
             rule=rule(dataset, measure),
-        )[["final", "auc", "bad", "rule"]]
+        )[["final", "auc", "diverged", "rule"]]
         axes = [axis for axis in ("features", "solid", "learner", "ridge") if axis in errors.dims]
         for values in itertools.product(*(errors[axis].values for axis in axes)):
             point = dict(zip(axes, values, strict=True))
-            rows += _rows_of_step_sizes(figure, point, errors.sel(point))
+            rows += _step_size_rows(figure, point, errors.sel(point))
     return rows
 
 
-def _rows_of_step_sizes(
+def _step_size_rows(
     figure: str, point: dict[str, str | float], errors: "xarray.Dataset"
 ) -> list[Summary]:
     sizes = errors["step_size"].values if "step_size" in errors.dims else [None]
     errors = errors if "step_size" in errors.dims else errors.expand_dims("step_size")
     errors = errors.transpose("step_size", "run")
-    final, auc, diverged = (errors[name].values for name in ("final", "auc", "bad"))
+    final, auc, diverged = (errors[name].values for name in ("final", "auc", "diverged"))
     best = statistics.best_index(errors["rule"].values)
     return [
         {
@@ -83,49 +83,49 @@ def _rows_of_step_sizes(
 
 
 def medians(names: Sequence[str], *errors: Runs) -> dict[str, float]:
-    """The medians of several errors over runs, by name."""
+    """Returns the medians of several errors over runs, by name."""
     return dict(zip(names, (float(np.median(runs)) for runs in errors), strict=True))
 
 
 def compare(first: Runs, second: Runs, names: Sequence[str]) -> Summary:
-    """The paired sign test of whether the first is smaller, and the medians of both by name."""
+    """Tests by paired signs whether the first is smaller; returns this and both medians by name."""
     return {"medians": medians(names, first, second), **statistics.sign_test(first, second)}
 
 
-def assess_claim(text: str, cases: Sequence[Summary], needed: int | None = None) -> Summary:
+def assess_claim(text: str, cases: Sequence[Summary], num_needed: int | None = None) -> Summary:
     """Returns a claim, whether it holds, and its evidence case by case.
 
-    A case holds if its p-value is at most 0.05 and its further condition `also`, if any, is true.
+    A case holds if its p-value is at most 0.05 and its further `condition`, if any, is true.
     All cases must hold, or as many as are needed.
     """
     for case in cases:
-        case["holds"] = bool(case.pop("also", True) and case["p_value"] <= LEVEL)
-    held = sum(case["holds"] for case in cases)
-    evidence = {"test": "paired sign test, one-sided", "held": held, "cases": list(cases)}
-    required = len(cases) if needed is None else needed
-    return {"claim": text, "holds": held >= required, "evidence": evidence}
+        case["holds"] = bool(case.pop("condition", True) and case["p_value"] <= LEVEL)
+    num_held = sum(case["holds"] for case in cases)
+    evidence = {"test": "paired sign test, one-sided", "held": num_held, "cases": list(cases)}
+    required = len(cases) if num_needed is None else num_needed
+    return {"claim": text, "holds": num_held >= required, "evidence": evidence}
 
 
 def assess(
-    texts: Mapping[str, str], cases: Mapping[str, Sequence[Summary]], **needed: int
+    texts: Mapping[str, str], cases: Mapping[str, Sequence[Summary]], **num_needed: int
 ) -> list[Summary]:
-    """Assesses claims by name, each with all its cases or with as many as are `needed`."""
-    return [assess_claim(text, cases[name], needed.get(name)) for name, text in texts.items()]
+    """Assesses claims by name, each with all its cases or with as many as are needed."""
+    return [assess_claim(text, cases[name], num_needed.get(name)) for name, text in texts.items()]
 
 
 def format_number(value: float | None, digits: str) -> str:
-    """A number, or a dash if it is missing: NaN, or None as NaN is read back from JSON."""
+    """Formats a number, or a dash if it is missing: NaN, or None, as JSON stores NaN."""
     return "-" if value is None or np.isnan(value) else f"{value:{digits}}"
 
 
 def format_mean(mean: float | None, std: float | None, *digits: str) -> str:
-    """A mean and its standard deviation, or a dash if the mean is missing."""
-    first, second = map(format_number, (mean, std), digits or (".4g", ".2g"))
-    return first if first == "-" else f"{first} +- {second}"
+    """Formats a mean and its standard deviation, or a dash if the mean is missing."""
+    mean_text, std_text = map(format_number, (mean, std), digits or (".4g", ".2g"))
+    return mean_text if mean_text == "-" else f"{mean_text} +- {std_text}"
 
 
 def table(rows: Sequence[Summary]) -> Table:
-    """The table of [error_rows]: a line for each chosen step size without a ridge."""
+    """Returns the table of [error_rows]: a line for each chosen step size without a ridge."""
     columns = ["algorithm", "features", "pi(solid)", "step size", "final error", "area", "diverged"]
     return columns, [
         [

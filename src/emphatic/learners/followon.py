@@ -8,7 +8,7 @@ from ..types import Array, Key, Learner, Number, Scalar, Transition
 
 
 class FollowonState(eqx.Module):
-    r"""What earlier steps contribute to $M_t$: one term, or one for each ratio that is kept."""
+    r"""What earlier steps contribute to $M_t$: one term, or one for each ratio if truncated."""
 
     terms: Float[Array, " n"]
 
@@ -52,5 +52,5 @@ def followon(
     def predict(state: FollowonState, y: Transition) -> Scalar:
         return y.interest + state.terms.sum()
 
-    kept = "" if length is None else f"({length})"
-    return Learner(init, step, predict, name=f"followon{kept}", estimates="emphasis")
+    suffix = "" if length is None else f"({length})"
+    return Learner(init, step, predict, name=f"followon{suffix}", estimates="emphasis")

@@ -27,15 +27,15 @@ class TargetChain:
         return Resolvent(self.matrix)
 
 
-_LAST: WeakKeyDictionary[Problem, TargetChain] = WeakKeyDictionary()
+_CHAINS: WeakKeyDictionary[Problem, TargetChain] = WeakKeyDictionary()
 
 
 def target_chain(problem: Problem, target: ArrayLike | None) -> TargetChain:
     """Returns the chain of a target; the last one of each problem is cached."""
     target = problem.require_target(target)
-    chain = _LAST.get(problem)
+    chain = _CHAINS.get(problem)
     if chain is None or not np.array_equal(chain.target, target):
-        chain = _LAST[problem] = TargetChain(problem, target)
+        chain = _CHAINS[problem] = TargetChain(problem, target)
     return chain
 
 

@@ -24,8 +24,8 @@ def followon_radius(problem: Problem, target: ArrayLike | None = None) -> float:
 
     It is that of $B = \sum_a(\pi^2/\mu)\gamma^2p$ on the states that interest leads to, and the
     trace has a finite variance everywhere iff it is below 1. Above 1000 states it is NaN where no
-    iteration settles; [followon_variance] decides even then. Where the ratio's law and the
-    discount are the same in all states, it is $\gamma^2\mathbb E_\mu[\rho^2]$.
+    iteration settles; [followon_variance] decides even then. Where the ratio's distribution and
+    the discount are the same in all states, it is $\gamma^2\mathbb E_\mu[\rho^2]$.
     """
     B = _second_moment_matrix(problem, target)
     active = np.flatnonzero(_markov.reachable(B, problem.interest > 0))
@@ -50,18 +50,18 @@ def followon_variance(problem: Problem, target: ArrayLike | None = None) -> Floa
     B, d, i = _second_moment_matrix(problem, target), problem.stationary, problem.interest
     m = emphasis(problem, target)
     active = np.flatnonzero(_markov.reachable(B, i > 0))
-    second = B[active][:, active]
+    second_moment = B[active][:, active]
     infinite = np.zeros(len(active), bool)
-    resolvent = _markov.convergent_resolvent(second)
+    resolvent = _markov.convergent_resolvent(second_moment)
     if resolvent is None:
-        infinite = _explodes(second)
-        resolvent = Resolvent(second[~infinite][:, ~infinite])
+        infinite = _explodes(second_moment)
+        resolvent = Resolvent(second_moment[~infinite][:, ~infinite])
     variance = np.zeros(len(d))
     variance[active[infinite]] = np.inf
     finite = active[~infinite]
     if len(finite):
-        source = _new_variance(problem, problem.require_target(target), m)
-        variance[finite] = np.maximum(resolvent.left(source[finite]), 0.0) / d[finite]
+        added = _new_variance(problem, problem.require_target(target), m)
+        variance[finite] = np.maximum(resolvent.left(added[finite]), 0.0) / d[finite]
     return variance
 
 

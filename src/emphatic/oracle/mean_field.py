@@ -140,15 +140,15 @@ def track(
     u^*_\theta(\eta)\|$. All are NaN where a parameter is not finite.
     """
     theta = np.asarray(theta, np.float64)
-    leading = theta.shape[:-1]
+    leading_axes = theta.shape[:-1]
     sizes = {"theta": theta.shape[-1], "w": problem.x.shape[1], "u": problem.xa_rows.shape[1]}
     flat: dict[str, np.ndarray] = {}
     for name, values in {"theta": theta, "w": w, "u": u}.items():
         if values is None:
             continue
-        if np.shape(values) != (*leading, sizes[name]):
+        if np.shape(values) != (*leading_axes, sizes[name]):
             raise ValueError(
-                f"{name}: got shape {np.shape(values)}; {(*leading, sizes[name])} is required"
+                f"{name}: got shape {np.shape(values)}; {(*leading_axes, sizes[name])} is required"
             )
         flat[name] = np.asarray(values, np.float64).reshape(-1, sizes[name])
     setting, count = _Setting(problem, policy, ridge), len(flat["theta"])
@@ -158,7 +158,7 @@ def track(
         rows = np.arange(first, first + size) % count  # batches of one size: compiled once
         batches.append(_track_batch(setting, **{name: array[rows] for name, array in flat.items()}))
     return {
-        name: np.concatenate([batch[name] for batch in batches])[:count].reshape(leading)
+        name: np.concatenate([batch[name] for batch in batches])[:count].reshape(leading_axes)
         for name in batches[0]
     }
 

@@ -52,9 +52,9 @@ class FixedPoint:
 def _fixed_point(
     problem: Problem, system: LinearSystem, truth: Float[np.ndarray, "s *a"], estimates: Estimand
 ) -> FixedPoint:
-    of_actions = estimates == "action_values"
-    features = problem.xa_rows if of_actions else problem.x
-    weight = (problem.stationary_actions if of_actions else problem.stationary).ravel()
+    has_actions = estimates == "action_values"
+    features = problem.xa_rows if has_actions else problem.x
+    weight = (problem.stationary_actions if has_actions else problem.stationary).ravel()
     try:
         solution, unique = system.solution(), True
     except ValueError:
@@ -123,8 +123,8 @@ def scalar_rows(exact: Mapping[str, Any]) -> list[tuple[str, float | None, str]]
 def state_columns(
     problem: Problem, exact: Mapping[str, Any]
 ) -> tuple[list[str], dict[str, Float[np.ndarray, " rows"]]]:
-    """Returns the row labels, after their heading, and the columns of a table of what [solve] found
-    for each state, or of a summary where there are many states."""
+    """Returns the row labels, after their heading, and the columns of a table of the quantities of
+    [solve] for each state, or of a summary where there are many states."""
     columns = {
         "d": exact["stationary"],
         "m": exact["emphasis"],
@@ -140,8 +140,8 @@ def state_columns(
     d = exact["stationary"]
 
     def summarize(column: Float[np.ndarray, " s"]) -> Float[np.ndarray, " 3"]:
-        known = ~np.isnan(column)
-        return np.array([np.nanmin(column), d[known] @ column[known], np.nanmax(column)])
+        defined = ~np.isnan(column)
+        return np.array([np.nanmin(column), d[defined] @ column[defined], np.nanmax(column)])
 
     labels = ["over states", "smallest", "mean under d", "largest"]
     return labels, {name: summarize(column) for name, column in columns.items()}

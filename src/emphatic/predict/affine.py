@@ -47,8 +47,8 @@ class Maps(NamedTuple):
     def is_close(self, other: "Maps") -> bool:
         """Whether all maps are equal up to rounding."""
         return all(
-            np.abs(one - two).max(initial=0.0) <= 1e-13 * np.abs(one).max(initial=0.0)
-            for one, two in zip(self, other, strict=True)
+            np.abs(ours - theirs).max(initial=0.0) <= 1e-13 * np.abs(ours).max(initial=0.0)
+            for ours, theirs in zip(self, other, strict=True)
         )
 
 
@@ -139,8 +139,8 @@ def affine_map(
 ) -> AffineMap:
     r"""Derives the affine map of a learner from its own `step` at every transition of the problem.
 
-    Whether the step is affine, whether it changes with the time, and whether it reads $A_{t+1}$ is
-    found out, not declared; a `ValueError` says what cannot be predicted exactly, and what can.
+    Whether the step is affine, whether it changes with time, and whether it reads $A_{t+1}$ is
+    determined, not declared; a `ValueError` says what cannot be predicted exactly, and what can.
 
     **Arguments:**
 
@@ -162,7 +162,7 @@ def affine_maps(
 ) -> Callable[[float], AffineMap]:
     """Returns the function from a step size to the affine map of its learner, compiled once.
 
-    Whether the learner is affine, and how it starts, is found out at the `example` of a step size.
+    Whether the learner is affine, and how it starts, is determined at the step size `example`.
     """
     pi, learner = problem.require_target(target), factory(example)
     if isinstance(learner, Agent):
@@ -171,7 +171,7 @@ def affine_maps(
             "with a fixed target are, such as gem and gq2"
         )
     names, unravel, moments = _initial_weights(problem, learner, initial)
-    chance, samples, outcome = enumerate_samples(problem, np.ones(problem.mdp.num_states))
+    probability, samples, outcome = enumerate_samples(problem, np.ones(problem.mdp.num_states))
     size = len(names)
     unknowns = problem.mdp.num_states * (size + 1) * (size + 2) // 2
     require_memory(f"{unknowns} second moments", 16 * NUM_VECTORS * unknowns)
@@ -186,29 +186,29 @@ def affine_maps(
         return jax.vmap(evaluate_one)(samples)
 
     def maps(step_size: float, time: int = 0) -> Maps:
-        timed = replace(samples, time=np.full_like(samples.time, time))
+        timed_samples = replace(samples, time=np.full_like(samples.time, time))
         with jax.enable_x64(True):
-            (vector, offset), (matrix, slope) = evaluate(step_size, np.zeros(size), timed)
+            (vector, offset), (matrix, slope) = evaluate(step_size, np.zeros(size), timed_samples)
         return Maps(*(np.asarray(x, np.float64) for x in (matrix, vector, slope, offset)))
 
     def evaluate_at(d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         with jax.enable_x64(True):
-            moved, predicted = evaluate(example, d, samples)[0]
-        return np.asarray(moved), np.asarray(predicted)
+            d_next, prediction = evaluate(example, d, samples)[0]
+        return np.asarray(d_next), np.asarray(prediction)
 
-    known = maps(example)
-    _require_affine(learner, names, known, evaluate_at)
-    _require_timeless(learner, known, [maps(example, time) for time in LATER_TIMES])
+    example_maps = maps(example)
+    _require_affine(learner, names, example_maps, evaluate_at)
+    _require_timeless(learner, example_maps, [maps(example, time) for time in LATER_TIMES])
     return lambda step_size: _assemble(
-        problem, outcome, chance, samples, maps(step_size), moments, names
+        problem, outcome, probability, samples, maps(step_size), moments, names
     )
 
 
-def require_memory(what: str, needed: int) -> None:
+def require_memory(subject: str, num_bytes: int) -> None:
     """Raises a `ValueError` if that many bytes are more than a prediction may use."""
-    if needed > MAX_BYTES:
+    if num_bytes > MAX_BYTES:
         raise ValueError(
-            f"problem: {what} would need {needed / 2**30:.3g} GiB of memory; at most "
+            f"problem: {subject} would need {num_bytes / 2**30:.3g} GiB of memory; at most "
             f"{MAX_BYTES / 2**30:.3g} GiB are used"
         )
 
@@ -216,7 +216,7 @@ def require_memory(what: str, needed: int) -> None:
 def _assemble(
     problem: Problem,
     outcome: np.ndarray,
-    chance: np.ndarray,
+    probability: np.ndarray,
     samples: Sample,
     maps: Maps,
     moments: tuple[np.ndarray, np.ndarray],
@@ -232,7 +232,7 @@ def _assemble(
     firsts = np.repeat(first, np.diff(first, append=len(outcome)))
     if maps.is_close(maps.take(firsts)):
         maps = maps.take(first)
-        chance, s, a = np.add.reduceat(chance, first), s[first], a[first]
+        probability, s, a = np.add.reduceat(probability, first), s[first], a[first]
         source, destination = s, s_next[first]
         start, stationary = problem.start, problem.stationary
     else:
@@ -242,7 +242,7 @@ def _assemble(
         stationary = problem.stationary_actions.ravel()
     mean, covariance = moments
     return AffineMap(
-        probability=chance / np.bincount(source, chance, len(start))[source],
+        probability=probability / np.bincount(source, probability, len(start))[source],
         source=source,
         destination=destination,
         state=s,
@@ -260,7 +260,7 @@ def _assemble(
 def _initial_weights(
     problem: Problem, learner: Critic, initial: Initial
 ) -> tuple[list[str], Callable[[jax.Array], PyTree], tuple[np.ndarray, np.ndarray]]:
-    """The names of the weights, the state that they make up, and their mean and covariance."""
+    """Returns names of the weights, what makes a state of them, and their mean and covariance."""
     with jax.enable_x64(True):
         example = jax.tree.map(jnp.asarray, example_transition(problem, np.float64))
         first = learner.init(jax.random.key(0), example)
@@ -274,13 +274,13 @@ def _initial_weights(
         draws = np.asarray(draws, np.float64).reshape(NUM_KEYS, -1)
     if initial is None:
         return names, unravel, _standard_moments(draws)
-    return names, unravel, _given_moments(initial, names)
+    return names, unravel, _validate_moments(initial, names)
 
 
 def _standard_moments(draws: Float[np.ndarray, "m n"]) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and covariance of weights that are standard normal where they are random."""
-    random = np.ptp(draws, axis=0) > 0
-    mean, covariance = np.where(random, 0.0, draws[0]), np.diag(random.astype(float))
+    """Returns the mean and covariance of weights that are standard normal where they are random."""
+    is_random = np.ptp(draws, axis=0) > 0
+    mean, covariance = np.where(is_random, 0.0, draws[0]), np.diag(is_random.astype(float))
     deviation = draws - mean
     distance = max(
         np.abs(deviation.mean(0)).max(initial=0.0),
@@ -294,7 +294,7 @@ def _standard_moments(draws: Float[np.ndarray, "m n"]) -> tuple[np.ndarray, np.n
     return mean, covariance
 
 
-def _given_moments(
+def _validate_moments(
     initial: ArrayLike | tuple[ArrayLike, ArrayLike], names: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray]:
     size = len(names)
@@ -324,11 +324,11 @@ def _require_affine(
     rng, curved = np.random.default_rng(0), np.zeros(len(names), bool)
     for scale in (1.0, 1e3):
         d = scale * rng.normal(size=len(names))
-        moved, predicted = evaluate_at(d)
+        d_next, prediction = evaluate_at(d)
         allowed = TOLERANCE * (np.abs(vector) + np.abs(matrix) @ np.abs(d))
-        curved |= ~(np.abs(moved - matrix @ d - vector) <= allowed).all(0)  # NaN too
+        curved |= ~(np.abs(d_next - matrix @ d - vector) <= allowed).all(0)  # NaN too
         allowed = TOLERANCE * (np.abs(offset) + np.abs(slope) @ np.abs(d))
-        if not (np.abs(predicted - slope @ d - offset) <= allowed).all():
+        if not (np.abs(prediction - slope @ d - offset) <= allowed).all():
             raise ValueError(
                 f"learner: what {_name(learner)} predicts is not affine in its weights"
             )
@@ -337,15 +337,15 @@ def _require_affine(
             ", ".join(dict.fromkeys(name.split("[")[0] for name in np.array(names)[index]))
             for index in (curved, ~curved)
         )
-        offer = f"; what learns {affine} is: predict that learner alone" if affine else ""
+        hint = f"; what learns {affine} is: predict that learner alone" if affine else ""
         raise ValueError(
             f"learner: the step of {_name(learner)} is not affine in its weights, since "
-            f"{not_affine} is multiplied by what is learned{offer}"
+            f"{not_affine} is multiplied by what is learned{hint}"
         )
 
 
-def _require_timeless(learner: Critic, maps: Maps, later: Sequence[Maps]) -> None:
-    if not all(maps.is_close(other) for other in later):
+def _require_timeless(learner: Critic, maps: Maps, later_maps: Sequence[Maps]) -> None:
+    if not all(maps.is_close(other) for other in later_maps):
         raise ValueError(
             f"learner: the step of {_name(learner)} changes with the time; fixed step sizes and a "
             "fixed ridge are required"

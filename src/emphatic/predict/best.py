@@ -16,7 +16,7 @@ from .curve import error_form, ErrorMeasure, mean_root_mean_square, root_mean_sq
 from .stability import EXAMPLE, natural_step_size
 
 Criterion: TypeAlias = Literal["final", "area"]
-"""What a step size is chosen by: the error after all steps, or its mean square over them."""
+"""How a step size is chosen: by the error after all steps, or by its mean square over them."""
 PATIENCE = 4  # halvings in a row without improvement, after which the search ends
 NUM_HALVINGS = 30
 PRECISION = 0.01  # of the step size, relative

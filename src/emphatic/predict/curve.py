@@ -110,7 +110,7 @@ def limit(
 ) -> Limit:
     r"""Computes the fixed point of the moments' recursion, whatever the learner starts from.
 
-    If the chain is periodic it is the limit of averages over time.
+    If the chain is periodic, this is the limit of averages over time.
 
     **Arguments:**
 
@@ -187,9 +187,9 @@ def error_form(
 
 def _depends_on_action(affine: AffineMap) -> bool:
     """Whether the prediction in a state differs from action to action."""
-    both = np.concatenate([affine.offset[:, None], affine.slope], axis=1)
-    _, first = np.unique(affine.state, return_index=True)
-    return not np.array_equal(both, both[first][np.searchsorted(affine.state[first], affine.state)])
+    forms = np.concatenate([affine.offset[:, None], affine.slope], axis=1)
+    states, first = np.unique(affine.state, return_index=True)
+    return not np.array_equal(forms, forms[first][np.searchsorted(states, affine.state)])
 
 
 def validate_times(times: ArrayLike) -> Int[np.ndarray, " t"]:

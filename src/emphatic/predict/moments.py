@@ -11,7 +11,7 @@ from scipy import sparse
 from .affine import AffineMap, NUM_VECTORS, require_memory
 
 DENSE = 3000  # unknowns up to which the recursion is a matrix
-FIRST, MOST = NUM_VECTORS, 2048  # vectors of a Krylov basis: at first, and at most
+MIN_VECTORS, MAX_VECTORS = NUM_VECTORS, 2048  # vectors of a Krylov basis: at first, and at most
 AGREEMENT = 1e-7  # relative, of two bases of which one is twice as large as the other
 EXHAUSTED = 1e-14  # the relative remainder of a vector that adds nothing to a basis
 
@@ -52,7 +52,7 @@ class Recursion:
         return matrices
 
     def functional(self, weights: Float[np.ndarray, "z n n"]) -> Float[np.ndarray, " m"]:
-        r"""The row $g$ with $g^\top v = \sum_z\langle G_z, M_z\rangle$ for symmetric weights."""
+        r"""Returns the row $g$ with $g^\top v = \sum_z\langle G_z, M_z\rangle$."""
         i, j = self.half
         return (weights[:, i, j] * np.where(i == j, 1.0, 2.0)).ravel()
 
@@ -75,31 +75,31 @@ class Recursion:
         for T, p, z, z_next in zip(
             self.maps, self.probability, self.source, self.destination, strict=True
         ):
-            both = T[i][:, i] * T[j][:, j] + T[i][:, j] * T[j][:, i] * (i != j)
-            operator[z_next, :, z] += p * both
+            product = T[i][:, i] * T[j][:, j] + T[i][:, j] * T[j][:, i] * (i != j)
+            operator[z_next, :, z] += p * product
         return operator.reshape(self.size, self.size)
 
 
 def recursion(affine: AffineMap) -> Recursion:
-    r"""Of $M_z = \mathbb E[[1; d_t][1; d_t]^\top 1\{Z_t = z\}]$, whose corner is $\Pr(Z_t = z)$."""
+    r"""Returns the recursion of $M_z = \mathbb E[[1; d_t][1; d_t]^\top 1\{Z_t = z\}]$."""
     return _recursion(affine, affine.augmented)
 
 
 def homogeneous(affine: AffineMap) -> Recursion:
-    r"""Of $\mathbb E[e_te_t^\top1\{Z_t = z\}]$ for a difference $e_{t+1} = B(Y_t)e_t$."""
+    r"""Returns that of $\mathbb E[e_te_t^\top1\{Z_t = z\}]$ where $e_{t+1} = B(Y_t)e_t$."""
     return _recursion(affine, affine.matrix)
 
 
 def _recursion(affine: AffineMap, maps: np.ndarray) -> Recursion:
     chain = affine.probability, affine.source, affine.destination
     operator = Recursion(maps, *chain, len(affine.start))
-    width = 3 * operator.size if operator.size <= DENSE else 2 * FIRST
+    width = 3 * operator.size if operator.size <= DENSE else 2 * MIN_VECTORS
     require_memory(f"{operator.size} second moments", 8 * width * operator.size)
     return operator
 
 
 def initial_moments(affine: AffineMap) -> Float[np.ndarray, "z n n"]:
-    """The moments at time 0."""
+    """Returns the moments at time 0."""
     size = len(affine.mean)
     joint = np.zeros((size + 1, size + 1))
     joint[0, 0], joint[0, 1:], joint[1:, 0] = 1.0, affine.mean, affine.mean
@@ -108,15 +108,15 @@ def initial_moments(affine: AffineMap) -> Float[np.ndarray, "z n n"]:
 
 
 def weight_scale(affine: AffineMap) -> float:
-    """The largest weight of the mean field's root and of the initial mean, at least 1."""
-    chance = affine.stationary[affine.source] * affine.probability
-    field = np.tensordot(chance, affine.matrix, axes=1) - np.eye(len(affine.mean))
-    center = np.linalg.lstsq(field, -(chance @ affine.vector), rcond=1e-12)[0]
+    """Returns the largest weight of the mean field's root and of the initial mean, at least 1."""
+    probability = affine.stationary[affine.source] * affine.probability
+    field = np.tensordot(probability, affine.matrix, axes=1) - np.eye(len(affine.mean))
+    center = np.linalg.lstsq(field, -(probability @ affine.vector), rcond=1e-12)[0]
     return float(max(1.0, np.abs(center).max(initial=0.0), np.abs(affine.mean).max(initial=0.0)))
 
 
 def mass(operator: Recursion) -> Float[np.ndarray, " m"]:
-    r"""The row that gives $\sum_z\Pr(Z_t = z)$, which every step conserves."""
+    r"""Returns the row that gives $\sum_z\Pr(Z_t = z)$, which every step conserves."""
     corner = np.zeros_like(operator.maps[0])
     corner[0, 0] = 1.0
     return operator.functional(np.broadcast_to(corner, (operator.count, *corner.shape)))
@@ -140,27 +140,27 @@ class Path:
     mass: Float[np.ndarray, " m"]
 
     def row(self, functional: Float[np.ndarray, " l"]) -> Float[np.ndarray, " m"]:
-        """A functional of the moments as one of the path's coordinates."""
+        """Returns a functional of the moments as one of the path's coordinates."""
         return functional if self.basis is None else self.basis @ functional
 
     def coordinates(self, times: Int[np.ndarray, " t"]) -> Float[np.ndarray, "m t"]:
-        """$H^th$ at times."""
+        """Computes $H^th$ at times."""
         return powers(self.matrix, self.start, times, self.mass)
 
     def moments(self, times: Int[np.ndarray, " t"]) -> Float[np.ndarray, "t l"]:
-        """$v_t$ at times."""
+        """Computes $v_t$ at times."""
         coordinates = self.coordinates(times)
         return (coordinates if self.basis is None else self.basis.T @ coordinates).T
 
     def values(
         self, functional: Float[np.ndarray, " l"], times: Int[np.ndarray, " t"]
     ) -> Float[np.ndarray, " t"]:
-        r"""$g^\top v_t$ at times; NaN where it is beyond all numbers."""
+        r"""Computes $g^\top v_t$ at times; NaN where it overflows."""
         with np.errstate(invalid="ignore"):
             return self.row(functional) @ self.coordinates(times)
 
     def limit(self) -> Float[np.ndarray, " l"]:
-        r"""$v_\infty$, the fixed point of total probability 1; the recursion must be stable.
+        r"""Computes $v_\infty$, the fixed point of total probability 1 of a stable recursion.
 
         One of the equations $v = Lv$ follows from the others, and makes room for the mass.
         """
@@ -173,7 +173,7 @@ class Path:
     def totals(
         self, functional: Float[np.ndarray, " l"], times: Int[np.ndarray, " t"]
     ) -> Float[np.ndarray, " t"]:
-        r"""$\sum_{\tau<t}g^\top v_\tau$ at times: one more unknown, to which each step adds."""
+        r"""Computes $\sum_{\tau<t}g^\top v_\tau$ at times, as one more unknown."""
         size = len(self.start)
         bordered = np.zeros((size + 1, size + 1))
         bordered[:size, :size], bordered[size, :size] = self.matrix, self.row(functional)
@@ -200,27 +200,27 @@ def path(
     scales = np.append(1.0, np.full(len(start[0]) - 1, scale))
     units = np.tile(np.outer(scales, scales)[operator.half], operator.count)
     space = Krylov(lambda v: operator(v * units) / units, first / units)
-    before, growth, size = np.zeros((0, len(times))), np.nan, FIRST
+    before, growth, size = np.zeros((0, len(times))), np.nan, MIN_VECTORS
     while True:
         space.grow(size)
-        begin = np.zeros(len(space.matrix))
-        begin[0] = np.linalg.norm(first / units)
-        result = Path(space.matrix, begin, space.basis * units, space.basis @ (conserved * units))
+        origin = np.zeros(len(space.matrix))
+        origin[0] = np.linalg.norm(first / units)
+        result = Path(space.matrix, origin, space.basis * units, space.basis @ (conserved * units))
         after = result.coordinates(times)
         with np.errstate(invalid="ignore"):  # infinity minus infinity
             change = after - np.pad(before, ((0, len(after) - len(before)), (0, 0)))
-            agreed = np.linalg.norm(change, axis=0) <= AGREEMENT * np.linalg.norm(after, axis=0)
-        beyond = ~np.isfinite(after).all(0)
-        if beyond.any():  # of all numbers, if two spaces see the same growth
-            last, growth = growth, np.abs(np.linalg.eigvals(space.matrix)).max()
-            agreed = np.where(beyond, abs(growth - last) <= 1e-3 * (growth - 1.0), agreed)
-        if space.exhausted or agreed.all():
+            agrees = np.linalg.norm(change, axis=0) <= AGREEMENT * np.linalg.norm(after, axis=0)
+        overflows = ~np.isfinite(after).all(0)
+        if overflows.any():  # truly, if two spaces have the same growth
+            previous, growth = growth, np.abs(np.linalg.eigvals(space.matrix)).max()
+            agrees = np.where(overflows, abs(growth - previous) <= 1e-3 * (growth - 1.0), agrees)
+        if space.exhausted or agrees.all():
             return result
-        if size >= min(MOST, operator.size):
-            known = times[agreed].max(initial=0)
+        if size >= min(MAX_VECTORS, operator.size):
+            last_time = times[agrees].max(initial=0)
             raise ValueError(
                 f"times: with {size} vectors the moments of {operator.size} unknowns are known at "
-                f"{known} steps, and no later; ask for fewer steps"
+                f"{last_time} steps, and no later; ask for fewer steps"
             )
         before, size = after, 2 * size
 
@@ -229,7 +229,7 @@ class Krylov:
     """An orthonormal basis of the span of $v, Lv, L^2v, \\dots$, that can grow."""
 
     def __init__(self, step: Callable[[np.ndarray], np.ndarray], start: np.ndarray):
-        self.step, self.exhausted, self.rest = step, False, 0.0
+        self.step, self.exhausted, self.residual = step, False, 0.0
         self.rows = start[None] / np.linalg.norm(start)
         self.projected = np.zeros((1, 0))
 
@@ -245,25 +245,25 @@ class Krylov:
 
     def grow(self, size: int) -> None:
         """Grows to that many vectors, or fewer if they already span all that can be reached."""
-        done = self.projected.shape[1]
+        count = self.projected.shape[1]
         size = min(size, self.rows.shape[1])
         require_memory(
             f"{size} vectors of {self.rows.shape[1]} moments", 16 * size * self.rows.shape[1]
         )
         rows, H = np.zeros((size + 1, self.rows.shape[1])), np.zeros((size + 1, size))
-        rows[: done + 1], H[: done + 1, :done] = self.rows, self.projected
-        while done < size and not self.exhausted:
-            new = self.step(rows[done])
-            length = np.linalg.norm(new)
+        rows[: count + 1], H[: count + 1, :count] = self.rows, self.projected
+        while count < size and not self.exhausted:
+            vector = self.step(rows[count])
+            length = np.linalg.norm(vector)
             for _ in range(2):  # once is not orthogonal to rounding
-                along = rows[: done + 1] @ new
-                new = new - along @ rows[: done + 1]
-                H[: done + 1, done] += along
-            done += 1
-            H[done, done - 1] = self.rest = np.linalg.norm(new)
-            self.exhausted = bool(self.rest <= EXHAUSTED * length)
-            rows[done] = 0.0 if self.exhausted else new / self.rest
-        self.rows, self.projected = rows[: done + 1], H[: done + 1, :done]
+                components = rows[: count + 1] @ vector
+                vector = vector - components @ rows[: count + 1]
+                H[: count + 1, count] += components
+            count += 1
+            H[count, count - 1] = self.residual = np.linalg.norm(vector)
+            self.exhausted = bool(self.residual <= EXHAUSTED * length)
+            rows[count] = 0.0 if self.exhausted else vector / self.residual
+        self.rows, self.projected = rows[: count + 1], H[: count + 1, :count]
 
 
 def powers(

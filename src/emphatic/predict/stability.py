@@ -18,8 +18,7 @@ from .affine import affine_map, affine_maps, AffineMap, Factory, require_memory
 EXAMPLE = 0.125  # a step size at which the structure of a learner is derived
 MAX_FACTOR = 2.0**30  # how far from the natural step size a threshold is sought
 PRECISION = 1e-6  # of a threshold, relative
-RESIDUAL = 0.1  # of an equation whose right-hand side is I: the rest of it is still positive
-
+RESIDUAL = 0.1  # of an equation whose right-hand side is I, which then stays positive
 
 Carry = tuple[Array, Array]  # where every chain is, and its vector
 
@@ -75,10 +74,10 @@ def thresholds(
 
 def bisect_thresholds(maps: Callable[[float], AffineMap]) -> Thresholds:
     """Finds the thresholds of learners whose affine maps depend on a step size."""
-    begin = natural_step_size(maps)
+    start = natural_step_size(maps)
     return Thresholds(
-        mean=_bisect(lambda size: is_stable_in_mean(maps(size).observable()), begin),
-        mean_square=_bisect(lambda size: is_stable_in_mean_square(maps(size).observable()), begin),
+        mean=_bisect(lambda size: is_stable_in_mean(maps(size).observable()), start),
+        mean_square=_bisect(lambda size: is_stable_in_mean_square(maps(size).observable()), start),
     )
 
 
@@ -89,19 +88,19 @@ def natural_step_size(maps: Callable[[float], AffineMap]) -> float:
     return EXAMPLE / float(move) if move > 0 else np.inf
 
 
-def _bisect(is_stable: Callable[[float], bool], begin: float) -> float:
-    """The end of the stable step sizes: bracketed by halving and doubling, then bisected."""
-    if np.isinf(begin):
+def _bisect(is_stable: Callable[[float], bool], start: float) -> float:
+    """Finds the end of the stable step sizes: bracketed by halving and doubling, then bisected."""
+    if np.isinf(start):
         return np.inf
-    low, high = begin, begin
+    low, high = start, start
     while not is_stable(low):
         low, high = low / 2, low
-        if low < begin / MAX_FACTOR:
+        if low < start / MAX_FACTOR:
             return 0.0
     while low == high:
         if not is_stable(2 * high):
             high = 2 * high
-        elif high > begin * MAX_FACTOR:
+        elif high > start * MAX_FACTOR:
             return np.inf
         else:
             low = high = 2 * high
@@ -142,21 +141,21 @@ def is_stable_in_mean_square(affine: AffineMap) -> bool:
         except np.linalg.LinAlgError:
             return False
     else:
-        solution = _krylov_solution(operator, identity)
+        solution = _solve_krylov(operator, identity)
     return bool(np.linalg.eigvalsh(operator.unpack(solution)).min() > 0.0)
 
 
-def _krylov_solution(operator: moments.Recursion, identity: np.ndarray) -> np.ndarray:
-    """A solution of $X - LX = I$ up to a residual that leaves the right-hand side positive."""
-    space, size = moments.Krylov(operator, identity), moments.FIRST
+def _solve_krylov(operator: moments.Recursion, identity: np.ndarray) -> np.ndarray:
+    """Solves $X - LX = I$ up to a residual that leaves the right-hand side positive."""
+    space, size = moments.Krylov(operator, identity), moments.MIN_VECTORS
     while True:
         space.grow(size)
         unit = np.zeros(len(space.matrix))
         unit[0] = np.linalg.norm(identity)
-        inside = np.linalg.solve(np.eye(len(unit)) - space.matrix, unit)
-        if space.exhausted or abs(space.rest * inside[-1]) <= RESIDUAL:
-            return inside @ space.basis
-        if size >= min(moments.MOST, operator.size):
+        coordinates = np.linalg.solve(np.eye(len(unit)) - space.matrix, unit)
+        if space.exhausted or abs(space.residual * coordinates[-1]) <= RESIDUAL:
+            return coordinates @ space.basis
+        if size >= min(moments.MAX_VECTORS, operator.size):
             raise ValueError(
                 f"problem: {size} vectors do not decide the stability of {operator.size} second "
                 "moments; fewer features or states are required"
@@ -211,7 +210,7 @@ def estimate_lyapunov(
         raise ValueError(f"confidence: got {confidence}; a number in (0, 1) is required")
     if not affine.matrix.shape[1]:
         return Lyapunov(-np.inf, -np.inf, -np.inf)
-    growth = _growth(affine, num_steps, num_chains, seed)
+    growth = _simulate_growth(affine, num_steps, num_chains, seed)
     if not np.isfinite(growth).all():  # a product of steps is 0
         return Lyapunov(-np.inf, -np.inf, -np.inf)
     mean, deviation = growth.mean(), growth.std(ddof=1) / np.sqrt(num_chains)
@@ -219,22 +218,22 @@ def estimate_lyapunov(
     return Lyapunov(float(mean), float(mean - width), float(mean + width))
 
 
-def _growth(
+def _simulate_growth(
     affine: AffineMap, num_steps: int, num_chains: int, seed: int
 ) -> Float[np.ndarray, " n"]:
-    """The mean growth of the logarithm of a vector's length on each chain."""
+    """Simulates the mean growth of the logarithm of a vector's length on each chain."""
     order = np.argsort(affine.source, kind="stable")
     source, size = affine.source[order], affine.matrix.shape[1]
     first = np.searchsorted(source, np.arange(len(affine.start) + 1))
-    above = np.cumsum(affine.probability[order]) - np.unique(source, return_inverse=True)[1]
-    tables = affine.matrix[order], affine.destination[order], source + above, first
+    cumulative = np.cumsum(affine.probability[order]) - np.unique(source, return_inverse=True)[1]
+    tables = affine.matrix[order], affine.destination[order], source + cumulative, first
     with jax.enable_x64(True):
-        matrix, destination, upto, first = map(jnp.asarray, tables)
-        keys, law = jax.random.split(jax.random.key(seed), 3), jnp.asarray(affine.stationary)
+        matrix, destination, upper, first = map(jnp.asarray, tables)
+        keys = jax.random.split(jax.random.key(seed), 3)
 
         def step(carry: Carry, key: Key) -> tuple[Carry, Array]:
             z, v = carry
-            y = jnp.searchsorted(upto, z + jax.random.uniform(key, (num_chains,)), side="right")
+            y = jnp.searchsorted(upper, z + jax.random.uniform(key, (num_chains,)), side="right")
             y = jnp.clip(y, first[z], first[z + 1] - 1)  # where rounding leaves a gap
             v = jnp.einsum("cij,cj->ci", matrix[y], v)
             length = jnp.linalg.norm(v, axis=1)
@@ -244,7 +243,8 @@ def _growth(
         def run(z: Array, v: Array) -> Array:
             return jax.lax.scan(step, (z, v), jax.random.split(keys[2], num_steps))[1]
 
-        z = jax.random.choice(keys[0], len(law), (num_chains,), p=law)
+        stationary = jnp.asarray(affine.stationary)
+        z = jax.random.choice(keys[0], len(stationary), (num_chains,), p=stationary)
         v = jax.random.normal(keys[1], (num_chains, size))
         growth = np.asarray(run(z, v / jnp.linalg.norm(v, axis=1, keepdims=True)))
     return growth[num_steps // 5 :].mean(0)

@@ -51,7 +51,7 @@ def summarize(
     maps, times = affine_maps(problem, factory, step_size, target, initial), log_spaced(num_steps)
     affine = maps(step_size).observable()
     form = error_form(problem, target, affine, measure)
-    stable = bisect_thresholds(maps)
+    thresholds = bisect_thresholds(maps)
     best = best_by and minimize_error(
         maps, lambda affine: error_form(problem, target, affine, measure), num_steps, best_by
     )
@@ -59,8 +59,8 @@ def summarize(
         "steps": times,
         f"{measure}_rmse": root_mean_squares(affine, form, times),
         "limit": stationary_limit(affine, form).rmse,
-        "mean_threshold": stable.mean,
-        "mean_square_threshold": stable.mean_square,
+        "mean_threshold": thresholds.mean,
+        "mean_square_threshold": thresholds.mean_square,
         "lyapunov": estimate_lyapunov(affine),
         "best_step_size": best and best.step_size,
     }

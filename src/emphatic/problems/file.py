@@ -85,9 +85,9 @@ def load(path: str | os.PathLike) -> Problem:
         except (TypeError, ValueError) as error:
             raise ValueError(f"path: {path} has a broken csr matrix {name}: {error}") from None
 
-    written = arrays.get("format", np.array(FORMAT))
-    if str(written) != FORMAT:
-        raise ValueError(f"path: {path} has the format {str(written)!r}; {FORMAT!r} is required")
+    file_format = str(arrays.get("format", FORMAT))
+    if file_format != FORMAT:
+        raise ValueError(f"path: {path} has the format {file_format!r}; {FORMAT!r} is required")
     fields = {name: read(name) for name in (*MATRICES, *ARRAYS)}
     for name in ("transition", "reward", "discount", "behavior", "interest", "x"):
         if fields[name] is None:

@@ -40,30 +40,28 @@ def grid(
     if width * height < 2:
         raise ValueError("width: got 1, with height 1; a grid needs at least 2 cells")
     checks.probability("slip", slip)
-    states = width * height
-    column, row = np.arange(states) % width, np.arange(states) // width
+    num_states = width * height
+    column, row = np.arange(num_states) % width, np.arange(num_states) // width
     columns = np.clip(column[:, None] + MOVES[:, 0], 0, width - 1)
-    reached = np.clip(row[:, None] + MOVES[:, 1], 0, height - 1) * width + columns
+    successors = np.clip(row[:, None] + MOVES[:, 1], 0, height - 1) * width + columns
     p = (1.0 - slip) * np.eye(4) + slip / 4.0
-    data = np.broadcast_to(p, (states, 4, 4)).ravel()
-    indices, pointers = (
-        np.repeat(reached[:, None], 4, axis=1).ravel(),
-        np.arange(4 * states + 1) * 4,
-    )
-    transition = sparse.csr_array((data, indices, pointers), shape=(4 * states, states))
+    data = np.broadcast_to(p, (num_states, 4, 4)).ravel()
+    indices, indptr = np.repeat(successors, 4, axis=0).ravel(), np.arange(4 * num_states + 1) * 4
+    transition = sparse.csr_array((data, indices, indptr), shape=(4 * num_states, num_states))
     transition.sum_duplicates()
-    reward, gamma = np.zeros((states, 4)), discount
+    reward, gamma = np.zeros((num_states, 4)), discount
     if goal:
         # Every action of the goal, the last state, leads to the start.
-        restart = sparse.csr_array((np.ones(4), np.zeros(4, int), np.arange(5)), shape=(4, states))
+        entries, shape = (np.ones(4), np.zeros(4, int), np.arange(5)), (4, num_states)
+        restart = sparse.csr_array(entries, shape=shape)
         transition = sparse.vstack([transition[:-4], restart], format="csr")
         reward[-1] = 1.0
-        gamma = np.full((states, 4), float(discount))
+        gamma = np.full((num_states, 4), float(discount))
         gamma[-1] = 0.0
-    across, down = min(tiles, width), min(tiles, height)
-    block = (row * down // height) * across + column * across // width
-    one_hot, shape = (np.ones(states), block, np.arange(states + 1)), (states, across * down)
-    x = sparse.csr_array(one_hot, shape=shape)
-    behavior, target = np.full((states, 4), 0.25), np.tile([0.4, 0.4, 0.1, 0.1], (states, 1))
-    start = np.eye(1, states)[0]
+    num_across, num_down = min(tiles, width), min(tiles, height)
+    tile = (row * num_down // height) * num_across + column * num_across // width
+    entries = np.ones(num_states), tile, np.arange(num_states + 1)
+    x = sparse.csr_array(entries, shape=(num_states, num_across * num_down))
+    behavior, start = np.full((num_states, 4), 0.25), np.eye(1, num_states)[0]
+    target = np.tile([0.4, 0.4, 0.1, 0.1], (num_states, 1))
     return Problem(MDP(transition, reward, gamma), behavior, 1.0, x, start=start, target=target)

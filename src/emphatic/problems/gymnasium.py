@@ -58,7 +58,7 @@ def from_gymnasium(
         num_reached = reached.sum()
         reached[s_next[reached[s] & ~ended]] = True
     labels = np.flatnonzero(reached)
-    number = np.cumsum(reached) - 1
+    new_index = np.cumsum(reached) - 1
 
     starts = np.flatnonzero(start)
     within, final = reached[s] & ~ended, reached[s] & ended
@@ -69,11 +69,11 @@ def from_gymnasium(
     rewards = np.concatenate([reward[within], np.repeat(reward[final], len(starts))])
     discounts = np.repeat([float(discount), 0.0], [within.sum(), final.sum() * len(starts)])
 
-    rows = number[rows // num_actions] * num_actions + rows % num_actions
+    rows = new_index[rows // num_actions] * num_actions + rows % num_actions
     order = np.argsort(rows, kind="stable")
     shape = (len(labels) * num_actions, len(labels))
-    pointers = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=shape[0]))])
-    transition = sparse.csr_array((data[order], number[columns[order]], pointers), shape=shape)
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=shape[0]))])
+    transition = sparse.csr_array((data[order], new_index[columns[order]], indptr), shape=shape)
     uniform = np.full((len(start), num_actions), 1.0 / num_actions)
 
     def restrict(policy: ArrayLike | None) -> Float[np.ndarray, "s a"]:

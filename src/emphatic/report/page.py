@@ -1,4 +1,4 @@
-"""Sections as one self-contained page of HTML."""
+"""Writes sections as one self-contained page of HTML."""
 
 import base64
 import os
@@ -9,19 +9,19 @@ from importlib.resources import files
 
 from .._files import atomic_write
 from . import results
-from .markup import cell, details, Html, join, number, records, table, tag
+from .markup import details, format_cell, format_number, Html, join, records, table, tag
 from .problem import overview, problem_details, solve_and_certify, verdict
 from .section import Json, Picture, Section
 
-MOST_PROBLEMS = 10  # that are shown without unfolding
-POLICY = (  # a browser then asks no one for anything, whatever the page says
+MOST_ROWS = 10  # problems or settings that are not folded
+POLICY = (  # the browser then loads nothing from anywhere, whatever the page says
     "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 )
 MIME = {"svg": "image/svg+xml", "png": "image/png", "gif": "image/gif"}
 
 
 def page(sections: Sequence[Section], title: str = "Report") -> str:
-    """One self-contained page of HTML from sections.
+    """Returns sections as one self-contained page of HTML.
 
     Hyper-parameters are chosen on the first half of the runs and reported on the other half, as
     [select] does; a run that diverged is an infinite error in every number of the page. Equal
@@ -33,9 +33,9 @@ def page(sections: Sequence[Section], title: str = "Report") -> str:
     for index, section in enumerate(sections):
         key = f"s{index + 1}-{_slug(section.title)[:40]}"
         chapters = _chapters(key, section)
-        inner = [tag("li", tag("a", name, href=f"#{key}-{_slug(name)}")) for name, _ in chapters]
-        entry = tag("a", section.title, href=f"#{key}")
-        links.append(tag("li", entry, tag("ul", *inner) if inner else None))
+        items = [tag("li", tag("a", name, href=f"#{key}-{_slug(name)}")) for name, _ in chapters]
+        link = tag("a", section.title, href=f"#{key}")
+        links.append(tag("li", link, tag("ul", *items) if items else None))
         body = [tag("h2", section.title)]
         for name, content in chapters:
             body += [tag("h3", name, id=f"{key}-{_slug(name)}"), content]
@@ -54,12 +54,12 @@ def page(sections: Sequence[Section], title: str = "Report") -> str:
     )
     contents = details("Contents", tag("ol", *links), open_=True)
     header = tag("header", tag("h1", title), _summary(sections))
-    made = f"Made by emphatic {version('emphatic')}. Everything on this page is in this one file."
+    footer = f"Made by emphatic {version('emphatic')}. Everything on this page is in this one file."
     body = tag(
         "body",
         tag("a", "To the text", href="#text", class_="skip"),
         tag("nav", contents, id="contents", aria_label="Contents"),
-        tag("main", header, *parts, tag("footer", made), id="text"),
+        tag("main", header, *parts, tag("footer", footer), id="text"),
         tag("script", Html(script)),
     )
     return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
@@ -77,66 +77,67 @@ def _slug(text: str) -> str:
 
 
 def _toggles(sections: Sequence[Section]) -> str:
-    """Hides what belongs to a learner whose box is empty."""
-    counts = [sum(each.sizes["learner"] for each in section.datasets) for section in sections]
+    """The style rules that hide a learner whose box is not checked."""
+    counts = [sum(data.sizes["learner"] for data in section.datasets) for section in sections]
     return "".join(
-        f".card:has(.t{n}:not(:checked)) .chart .s{n} {{ display: none; }}\n"
-        for n in range(max(counts))
+        f".card:has(.t{index}:not(:checked)) .chart .s{index} {{ display: none; }}\n"
+        for index in range(max(counts))
     )
 
 
 def _summary(sections: Sequence[Section]) -> Html | None:
-    """How many claims there are and how many of them hold."""
+    """A sentence on how many claims there are and how many of them hold."""
     claims = [claim for section in sections for claim in section.claims]
     if not claims:
         return None
-    held = sum(bool(each.get("holds")) for each in claims)
-    return tag("p", f"{held} of {len(claims)} claims were shown to hold.", class_="lead")
+    num_held = sum(bool(claim.get("holds")) for claim in claims)
+    return tag("p", f"{num_held} of {len(claims)} claims were shown to hold.", class_="lead")
 
 
 def _chapters(key: str, section: Section) -> list[tuple[str, Html]]:
     """The chapters of a section that are not empty, by heading."""
-    found: list[tuple[str, Html]] = []
-    texts = re.split(r"\n\s*\n", section.question.strip())
-    question = [tag("p", paragraph) for paragraph in texts if paragraph]
+    chapters: list[tuple[str, Html]] = []
+    paragraphs = re.split(r"\n\s*\n", section.question.strip())
+    question = [tag("p", paragraph) for paragraph in paragraphs if paragraph]
     if section.definition:
         question.append(tag("pre", tag("code", section.definition.strip("\n"))))
     if question:
-        found.append(("Question", join(question)))
+        chapters.append(("Question", join(question)))
     if section.problems:
-        found.append(("Problems", _problems(section)))
+        chapters.append(("Problems", _problems(section)))
     if section.datasets:
-        found.append(("Results", results.show(key, section)))
+        chapters.append(("Results", results.show(key, section)))
     if section.pictures:
-        found.append(("Figures", join(_picture(each) for each in section.pictures)))
+        chapters.append(("Figures", join(_picture(picture) for picture in section.pictures)))
     if section.claims:
-        found.append(("Claims", tag("ul", *map(_claim, section.claims), class_="claims")))
+        chapters.append(("Claims", tag("ul", *map(_claim, section.claims), class_="claims")))
     if section.tables:
-        found.append(("In numbers", join(_tables(section))))
+        chapters.append(("In numbers", join(_tables(section))))
     for name, values in (("Settings", section.settings), ("Provenance", section.provenance)):
         if values:
-            rows = [(key.replace("_", " "), cell(value)) for key, value in values.items()]
-            shown = tag("div", table(("", ""), rows, left=2), class_="facts")
-            long = len(rows) > MOST_PROBLEMS
-            found.append((name, details(f"{len(rows)} entries", shown) if long else shown))
+            rows = [(label.replace("_", " "), format_cell(v)) for label, v in values.items()]
+            content = tag("div", table(("", ""), rows, left=2), class_="facts")
+            if len(rows) > MOST_ROWS:
+                content = details(f"{len(rows)} entries", content)
+            chapters.append((name, content))
     if section.command:
-        found.append(("Run it again", tag("pre", tag("code", section.command))))
-    return found
+        chapters.append(("Run it again", tag("pre", tag("code", section.command))))
+    return chapters
 
 
 def _problems(section: Section) -> Html:
-    known = {
+    solved = {
         label: solve_and_certify(problem, section.certificates.get(label))
         for label, problem in section.problems.items()
     }
-    words = (
+    note = (
         "Computed exactly, without any run. Unfold a problem for its quantities state by state, "
         "the limits of linear learners and its certificate."
     )
-    folded = [problem_details(label, each) for label, each in known.items()]
-    if len(folded) > MOST_PROBLEMS:
+    folded = [problem_details(label, problem) for label, problem in solved.items()]
+    if len(folded) > MOST_ROWS:
         folded = [details(f"All {len(folded)} problems, one by one", *folded)]
-    return join((tag("p", words, class_="note"), overview(known), *folded))
+    return join((tag("p", note, class_="note"), overview(solved), *folded))
 
 
 def _picture(picture: Picture) -> Html:
@@ -155,16 +156,16 @@ def _tables(section: Section) -> list[Html]:
 def _claim(claim: Json) -> Html:
     """A claim, its verdict, and the evidence case by case."""
     holds, evidence = bool(claim.get("holds")), claim.get("evidence") or {}
-    shown = verdict("holds", "yes", "✓") if holds else verdict("not shown", "open", "–")
+    sign = verdict("holds", "yes", "✓") if holds else verdict("not shown", "open", "–")
     cases = evidence.get("cases") or []
-    words = []
+    facts = []
     if "held" in evidence:
-        words.append(f"{evidence['held']} of {len(cases)} cases")
-    values = [case["p_value"] for case in cases if isinstance(case.get("p_value"), float | int)]
-    if values and len(values) == len(cases):
-        words.append(f"largest p-value {number(float(max(values)), 2)}")
+        facts.append(f"{evidence['held']} of {len(cases)} cases")
+    p_values = [case["p_value"] for case in cases if isinstance(case.get("p_value"), float | int)]
+    if p_values and len(p_values) == len(cases):
+        facts.append(f"largest p-value {format_number(float(max(p_values)), 2)}")
     if "test" in evidence:
-        words.append(str(evidence["test"]))
-    text = ", ".join(words)
-    folded = details(text or "Evidence", records(cases)) if cases else tag("p", text)
-    return tag("li", tag("p", shown, " ", str(claim.get("claim", ""))), folded)
+        facts.append(str(evidence["test"]))
+    summary = ", ".join(facts)
+    folded = details(summary or "Evidence", records(cases)) if cases else tag("p", summary)
+    return tag("li", tag("p", sign, " ", str(claim.get("claim", ""))), folded)

@@ -1,4 +1,4 @@
-"""Charts as data, and the places of their numbers: scales, ticks and what is left outside."""
+"""Charts as data, and where their numbers are drawn: scales, ticks and what lies outside."""
 
 import math
 from collections.abc import Sequence
@@ -8,22 +8,22 @@ from typing import Any, Literal
 import numpy as np
 
 from ..statistics import Interval
-from .markup import number, superscript
+from .markup import format_number, superscript
 
 WIDTH, HEIGHT = 400.0, 262.0
 LEFT, RIGHT, TOP, BOTTOM = 47.0, 15.0, 10.0, 38.0
 MOST_POINTS = 300  # of a curve
-CUT = {"lin": 4.0, "log": 100.0}  # times what is usual among lines: where a panel ends
+CUT = {"lin": 4.0, "log": 100.0}  # times the median of the lines: where a panel ends
 
 Axis = Literal["linear", "log", "ordinal"]
 
 
 @dataclass(frozen=True)
 class Series:
-    """A line: the number that chooses its colour, dash and mark, its values, and what to say."""
+    """A line: its values, their notes, and the index of its colour, dash and mark."""
 
     name: str
-    number: int
+    index: int
     y: Interval
     notes: Sequence[str] = ()
     rates: np.ndarray | None = None
@@ -31,7 +31,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Chart:
-    """Series over one axis, and the words around them."""
+    """Series over one axis, and the labels around them."""
 
     title: str
     x: np.ndarray
@@ -44,7 +44,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Scale:
-    """From numbers to places: `start + slope * number`, or of its logarithm."""
+    """From numbers to pixels: `start + slope * number`, or of its logarithm."""
 
     log: bool
     start: float
@@ -61,27 +61,27 @@ class Scale:
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
-        """The places of round numbers, and their text."""
+        """The pixels of round numbers, and their labels."""
         if self.log:
             return [(float(self(v)), format_power(v)) for v in decades(self.low, self.high)]
         values = round_numbers(self.low, self.high, 5)
-        return [(float(self(v)), number(0.0 if abs(v) < 1e-300 else v, 3)) for v in values]
+        return [(float(self(v)), format_number(0.0 if abs(v) < 1e-300 else v, 3)) for v in values]
 
 
 def thin(size: int) -> np.ndarray:
-    """Returns at most 300 of so many indices, evenly spaced, with the last among them."""
+    """Returns at most 300 of `size` indices, evenly spaced, the last one included."""
     return np.arange(size - 1, -1, -math.ceil(size / MOST_POINTS))[::-1]
 
 
 def can_be_log(chart: Chart) -> bool:
-    """Whether some numbers are positive, and none negative."""
+    """Whether some numbers are positive and none is negative."""
     values = np.concatenate([np.zeros(0), *map(_finite, chart.series)])
     return bool((values > 0).any() and (values >= 0).all())
 
 
 def prefers_log(chart: Chart) -> bool:
-    """Whether a chart is shown on the logarithmic scale at first: if lines are decades apart."""
-    scale = vertical(chart, "log", 0.0, 1.0)
+    """Whether a chart starts on the logarithmic scale: its lines are decades apart."""
+    scale = vertical_scale(chart, "log", 0.0, 1.0)
     return can_be_log(chart) and scale.high > 20 * scale.low
 
 
@@ -90,16 +90,16 @@ def _finite(series: Series) -> np.ndarray:
     return values[np.isfinite(values)]
 
 
-def vertical(chart: Chart, name: Literal["lin", "log"], top: float, bottom: float) -> Scale:
-    """The scale of errors; it does not follow the lines that leave most others behind."""
-    log, lines = name == "log", [_finite(each) for each in chart.series]
-    lines = [part[part > 0] if log else part for part in lines]
-    lines = [part for part in lines if len(part)] or [np.ones(1)]
-    low, high = min(float(part.min()) for part in lines), max(float(part.max()) for part in lines)
-    heights = sorted(float(part.min() if chart.marks else part.max()) for part in lines)
-    usual = heights[(len(heights) - 1) // 2]
-    if usual > 0:
-        high = min(high, max(CUT[name] * usual, low))
+def vertical_scale(chart: Chart, name: Literal["lin", "log"], top: float, bottom: float) -> Scale:
+    """The scale of errors, cut off above the lines that most of them stay below."""
+    log, lines = name == "log", [_finite(series) for series in chart.series]
+    lines = [line[line > 0] if log else line for line in lines]
+    lines = [line for line in lines if len(line)] or [np.ones(1)]
+    low, high = min(float(line.min()) for line in lines), max(float(line.max()) for line in lines)
+    heights = sorted(float(line.min() if chart.marks else line.max()) for line in lines)
+    median = heights[(len(heights) - 1) // 2]
+    if median > 0:
+        high = min(high, max(CUT[name] * median, low))
     if log:
         low, high = math.log10(low), math.log10(high)
         gap = 0.06 * max(high - low, 0.2)
@@ -112,20 +112,20 @@ def vertical(chart: Chart, name: Literal["lin", "log"], top: float, bottom: floa
     return Scale(log, bottom - slope * first, slope, *ends)
 
 
-def beyond(chart: Chart, scale: Scale) -> list[Series]:
+def series_beyond(chart: Chart, scale: Scale) -> list[Series]:
     """The lines that leave the panel at its top."""
-    return [each for each in chart.series if (_finite(each) > scale.high).any()]
+    return [series for series in chart.series if (_finite(series) > scale.high).any()]
 
 
-def horizontal(chart: Chart) -> tuple[np.ndarray, list[tuple[float, str]]]:
-    """The places of the points along the axis, and its ticks."""
+def horizontal_axis(chart: Chart) -> tuple[np.ndarray, list[tuple[float, str]]]:
+    """The pixels of the points along the axis, and its ticks."""
     x, left, right = chart.x, LEFT, WIDTH - RIGHT
     if chart.x_axis == "ordinal" or len(x) == 1:
         step = (right - left) / max(len(x), 1)
-        places = left + step * (np.arange(len(x)) + 0.5)
-        every = max(1, math.ceil(len(x) / 9))
-        words = [number(v, 3) if x.dtype.kind in "iuf" else str(v) for v in x.tolist()]
-        return places, list(zip(places.tolist(), words, strict=True))[::every]
+        pixels = left + step * (np.arange(len(x)) + 0.5)
+        stride = max(1, math.ceil(len(x) / 9))
+        labels = [format_number(v, 3) if x.dtype.kind in "iuf" else str(v) for v in x.tolist()]
+        return pixels, list(zip(pixels.tolist(), labels, strict=True))[::stride]
     values = np.log10(x) if chart.x_axis == "log" else np.asarray(x, float)
     low, high = float(values.min()), float(values.max())
     if chart.marks:
@@ -134,16 +134,17 @@ def horizontal(chart: Chart) -> tuple[np.ndarray, list[tuple[float, str]]]:
     else:
         low = min(low, 0.0)
     slope = (right - left) / (high - low)
-    places = left + slope * (values - low)
+    pixels = left + slope * (values - low)
     if chart.x_axis == "log":
         ticks = decades(10**low, 10**high)
-        return places, [(left + slope * (math.log10(v) - low), format_power(v)) for v in ticks]
-    return places, [(left + slope * (v - low), _steps(v)) for v in round_numbers(low, high, 5)]
+        return pixels, [(left + slope * (math.log10(v) - low), format_power(v)) for v in ticks]
+    ticks = round_numbers(low, high, 5)
+    return pixels, [(left + slope * (v - low), _format_steps(v)) for v in ticks]
 
 
-def round_numbers(low: float, high: float, about: int) -> list[float]:
-    """Multiples of 1, 2 or 5 times a power of ten."""
-    rough = (high - low) / about
+def round_numbers(low: float, high: float, num_ticks: int) -> list[float]:
+    """About so many multiples of 1, 2 or 5 times a power of ten."""
+    rough = (high - low) / num_ticks
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(m * power for m in (1, 2, 5, 10) if m * power >= 0.999 * rough)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
@@ -153,13 +154,13 @@ def round_numbers(low: float, high: float, about: int) -> list[float]:
 def decades(low: float, high: float) -> list[float]:
     """Powers of ten, with numbers between them where these would be too few."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    every = max(1, math.ceil((last - first) / 7))
-    for between in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)):
-        powers = range(-(-first // every) * every, last + 1, every)
-        found = [m * 10.0**p for p in powers for m in between]
-        found = [v for v in found if low * (1 - 1e-9) <= v <= high * (1 + 1e-9)]
-        if len(found) >= 3:
-            return found
+    stride = max(1, math.ceil((last - first) / 7))
+    powers = range(-(-first // stride) * stride, last + 1, stride)
+    for digits in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)):
+        ticks = [digit * 10.0**power for power in powers for digit in digits]
+        ticks = [v for v in ticks if low * (1 - 1e-9) <= v <= high * (1 + 1e-9)]
+        if len(ticks) >= 3:
+            return ticks
     return round_numbers(low, high, 4)
 
 
@@ -171,7 +172,7 @@ def format_power(value: float) -> str:
     return f"{'' if round(digit, 6) == 1 else f'{digit:g}·'}10{superscript(power)}"
 
 
-def _steps(value: float) -> str:
+def _format_steps(value: float) -> str:
     for size, letter in ((1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:g}{letter}"

@@ -20,7 +20,7 @@ Tables = Mapping[str, tuple[Sequence[str], Sequence[Sequence[object]]]]
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture: a file's bytes, its kind (`svg`, `png` or `gif`), and words below and for it."""
+    """A picture: the bytes of a file, its kind (`svg`, `png` or `gif`), caption and alt text."""
 
     data: bytes
     kind: str
@@ -33,7 +33,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Section:
-    """One question and its answer; whatever is not given is left out.
+    """One question and its answer; whatever is empty is left out.
 
     **Arguments:**
 
@@ -48,15 +48,15 @@ class Section:
     - `cases`: Which dimensions are cases; those that remain are the grid to choose from.
     - `measures`: Which variables to show; by default all.
     - `statistic`: The statistic over runs: `mean`, `median` or `iqm`.
-    - `rule`: What hyper-parameters are chosen by: `final` or `area`.
+    - `rule`: The error by which hyper-parameters are chosen: `final` or `area`.
     - `share`: The share of the runs, from the first, on which to choose; the others are reported.
-    - `thresholds`: For measures, the error at which time stops; by default half of the error in the
-      first window.
+    - `thresholds`: For measures, the error to reach, whose time is reported; by default half of the
+      median error in the first window.
     - `claims`: Statements as in `summary.json`: `claim`, `holds`, and `evidence` with `test`,
       `held` and `cases`.
     - `tables`: By caption, the columns and the rows of a table.
-    - `settings`, `provenance`: By name, how the runs were made, and by which versions and device.
-    - `command`: The command that runs it again.
+    - `settings`, `provenance`: By name, the settings of the runs, and what computed them.
+    - `command`: The command that repeats the runs.
     """
 
     title: str
@@ -101,12 +101,12 @@ class Section:
                     f"datasets: 'diverged' has the dimensions {', '.join(dimensions)}; {name} is "
                     "required"
                 )
-        known = measure_names(dataset)
-        if not known:
+        measures = measure_names(dataset)
+        if not measures:
             raise ValueError("datasets: no measure over learner, run and time; one is required")
         for name in (*self.measures, *self.thresholds):
-            if all(name not in measure_names(each) for each in self.datasets):
-                raise unknown("measures", name, known)
+            if all(name not in measure_names(results) for results in self.datasets):
+                raise unknown("measures", name, measures)
 
 
 def measure_names(dataset: "xarray.Dataset") -> list[str]:
@@ -114,11 +114,11 @@ def measure_names(dataset: "xarray.Dataset") -> list[str]:
     dimensions = set(dataset["diverged"].dims)
     return [
         str(name)
-        for name, each in dataset.data_vars.items()
-        if each.dtype.kind == "f" and {"learner", "run", "time"} <= set(each.dims) <= dimensions
+        for name, values in dataset.data_vars.items()
+        if values.dtype.kind == "f" and {"learner", "run", "time"} <= set(values.dims) <= dimensions
     ]
 
 
-def _check_choice(name: str, value: str, known: Iterable[str]) -> None:
-    if value not in known:
-        raise unknown(name, value, known)
+def _check_choice(name: str, value: str, choices: Iterable[str]) -> None:
+    if value not in choices:
+        raise unknown(name, value, choices)

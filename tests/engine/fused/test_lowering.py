@@ -16,18 +16,9 @@ from emphatic.engine import run
 from emphatic.engine.batch import Batch, transition_view
 from emphatic.engine.fused import cpu, program
 from emphatic.engine.fused.llvm import Function, I64, Vector
-from emphatic.engine.fused.lowering import (
-    evaluate,
-    FusionError,
-    IndexedArray,
-    Lane,
-    Lowering,
-    Machine,
-    RULES,
-    STRUCTURE,
-    Uniform,
-)
+from emphatic.engine.fused.lowering import Lowering, RULES, STRUCTURE
 from emphatic.engine.fused.schedule import emit, Node, order_nodes, Recorder, STATE
+from emphatic.engine.fused.values import evaluate, FusionError, IndexedArray, Lane, Machine, Uniform
 from emphatic.engine.measures import MEASURES
 from emphatic.engine.stream import Stream
 
@@ -176,12 +167,12 @@ def in_vectors(function: Any, arrays: list[np.ndarray], width: int = 8) -> list[
         ]
         found = lowering.run(closed.jaxpr, closed.consts, given)
         rows = (b.add(b.mul(number, I64(width)), I64(LANES * n)) for n in itertools.count())
-        for lane in itertools.chain.from_iterable(lowering.lanes(out).flat for out in found):
+        for lane in itertools.chain.from_iterable(lowering.to_lanes(out).flat for out in found):
             assert lane.dtype == dtype
             machine.write(lane.raw, f.pointer("sink"), next(rows), dtype)
         return []
 
-    f.loop(f.number("groups"), [], group)
+    f.loop(f.arguments["groups"], [], group)
     with jax.enable_x64(dtype == np.float64):
         slots = [
             np.ravel(evaluate([node], {})[0])[n] for node, n in lowering.slots.get("fixed", [])
@@ -314,7 +305,7 @@ def formula(function: Any, **dtypes: Any) -> list[str]:
     ]
     lowering = Lowering(Formulas(), np.dtype(np.float64))
     found = lowering.run(closed.jaxpr, closed.consts, given)
-    return [lane.raw for lane in lowering.lanes(found[0]).flat]
+    return [lane.raw for lane in lowering.to_lanes(found[0]).flat]
 
 
 @pytest.mark.parametrize(
@@ -348,7 +339,7 @@ def test_reductions_of_many_are_balanced():
     lowering = Lowering(Formulas(), np.dtype(np.float64))
     for count, levels in ((1, 0), (2, 1), (3, 2), (4, 2), (5, 3), (8, 3), (9, 4)):
         lanes = [Lane(f"x{n}", np.dtype(np.float64)) for n in range(count)]
-        assert depth(lowering.tree(lowering.add, lanes).raw) == levels
+        assert depth(lowering.reduce(lowering.add, lanes).raw) == levels
 
 
 def test_whole_numbers_are_never_fused():
@@ -418,7 +409,9 @@ def interpreted(closed: Any, machine: Arrays, arguments: list[Any], dtype: Any) 
     machine.lowering = Lowering(machine, np.dtype(dtype))
     found = machine.lowering.run(closed.jaxpr, closed.consts, arguments)
     return [
-        np.array([np.broadcast_to(lane.raw, (LANES,)) for lane in machine.lowering.lanes(out).flat])
+        np.array(
+            [np.broadcast_to(lane.raw, (LANES,)) for lane in machine.lowering.to_lanes(out).flat]
+        )
         for out in found
     ]
 
@@ -496,7 +489,7 @@ def noted(name: str) -> tuple[list[list[Node]], list[Node], Lowering]:
     given = [entries(o, a.shape[:-1], a.dtype) for o, a in zip(inputs, arrays, strict=True)]
     lowering = Lowering(recorder, np.dtype(np.float64))
     found = lowering.run(closed.jaxpr, closed.consts, given)
-    outputs = [lane.raw for out in found for lane in lowering.lanes(out).flat]
+    outputs = [lane.raw for out in found for lane in lowering.to_lanes(out).flat]
     return inputs, outputs, lowering
 
 
@@ -529,7 +522,7 @@ def test_sums_over_the_same_numbers_advance_side_by_side():
     closed = jax.make_jaxpr(lambda x: (x @ x, jnp.sum(3.0 * x)))(np.ones(8))
     lowering = Lowering(recorder, np.dtype(np.float64))
     found = lowering.run(closed.jaxpr, closed.consts, [x])
-    outputs = [lowering.lanes(out).item().raw for out in found]
+    outputs = [lowering.to_lanes(out).item().raw for out in found]
     order = order_nodes(outputs)
     uses = {node: [n for n, each in enumerate(order) if node in each.operands] for node in order}
     states = [node for node in order if node.method.startswith(STATE)]

@@ -24,6 +24,7 @@ Emphasis: TypeAlias = Callable[[Scalar, Scalar, Scalar], Scalar]
 r"""A source of emphasis: a function of $m(S_t)$, the followon trace and the interest."""
 EmphasisLoss: TypeAlias = Callable[[Number, Number, Number, Number], Number]
 """A loss of $m$, such as [emphasis_loss]."""
+Learned: TypeAlias = tuple[Networks, Networks, Float[Array, " n"], Diagnostics]
 
 
 def learned(m: Scalar, trace: Scalar, interest: Scalar) -> Scalar:
@@ -94,7 +95,7 @@ def actor_critic(
     target_every: int = 200,
     hidden: tuple[int, ...] = HIDDEN,
 ) -> Agent[ActorCriticState]:
-    r"""An actor-critic with three networks, for $\pi_\theta$, $v$ and $m$, and one optimiser.
+    r"""Makes an actor-critic with three networks, for $\pi_\theta$, $v$ and $m$, and one optimiser.
 
     After the warm-up each iteration takes three steps of [rmsprop]: the critics' on transitions of
     the replay, the critics' on the current ones, and the actor's on these. The critics descend the
@@ -145,8 +146,8 @@ def actor_critic(
         v, v_next = value(params["v"], y.observation), value(target["v"], y.observation_next)
         m, m_next = positive(target["m"], y.observation), positive(params["m"], y.successor)
         clipped = jnp.minimum(rho, value_clip)
-        of_v = value_loss(v, y.reward, discount * y.bootstraps, v_next, clipped)
-        return of_v + m_loss(m_next, interest(y.successor), y.continues, discount * rho * m)
+        v_loss = value_loss(v, y.reward, discount * y.bootstraps, v_next, clipped)
+        return v_loss + m_loss(m_next, interest(y.successor), y.continues, discount * rho * m)
 
     def policy_loss(
         params: Networks, y: Transition, rho: Scalar, delta: Scalar, M: Scalar
@@ -155,8 +156,8 @@ def actor_critic(
         log_pi, H = policy.log_density(distribution, y.action), policy.entropy(distribution)
         return actor_loss(log_pi, H, M, jnp.minimum(rho, actor_clip), delta, entropy_weight)
 
-    of_critics = jax.grad(agent.mean_loss(critic_loss, (None, None, 0, 0)))
-    of_actor = jax.grad(agent.mean_loss(policy_loss, (None, 0, 0, 0, 0)))
+    critic_gradient = jax.grad(agent.mean_loss(critic_loss, (None, None, 0, 0)))
+    actor_gradient = jax.grad(agent.mean_loss(policy_loss, (None, 0, 0, 0, 0)))
 
     def error(params: Networks, target: Networks, y: Transition) -> Number:
         v, v_next = value(params["v"], y.observation), value(target["v"], y.observation_next)
@@ -168,26 +169,26 @@ def actor_critic(
         ring = replay.add(state.replay, batch, time)
         past = replay.sample(ring, key, time + 1, num_sampled)
 
-        def learn(params: Networks, averages: Networks, followon: Float[Array, " n"]) -> tuple:
+        def learn(params: Networks, averages: Networks, followon: Float[Array, " n"]) -> Learned:
             theta = params["policy"]
             rho_past, rho = ratios(theta, past), ratios(theta, batch)
-            for data, of_data in ((past, rho_past), (batch, rho)):
+            for data, rho_data in ((past, rho_past), (batch, rho)):
                 critics = {name: params[name] for name in state.target}
-                gradient = of_critics(critics, state.target, data, of_data)
+                gradient = critic_gradient(critics, state.target, data, rho_data)
                 gradient, _ = clip.update(gradient, clip.init(critics))
                 params, averages = agent.rmsprop(gradient, params, averages)
             delta = jax.vmap(error, (None, None, 0))(params, state.target, batch)
             m = jax.vmap(positive, (None, 0))(params["m"], batch.observation)
             i = jax.vmap(interest)(batch.observation)
             M = i + jax.vmap(trace)(followon, batch)
-            used = jax.vmap(emphasis)(m, M, i)
-            gradient = of_actor({"policy": theta}, batch, rho, delta, used)
+            weights = jax.vmap(emphasis)(m, M, i)
+            gradient = actor_gradient({"policy": theta}, batch, rho, delta, weights)
             params, averages = agent.rmsprop(gradient, params, averages)
             return params, averages, discount * rho * M, {"ratio": rho, "trace": M, "m": m}
 
-        def wait(params: Networks, averages: Networks, followon: Float[Array, " n"]) -> tuple:
-            nothing = jnp.full_like(followon, jnp.nan)
-            return params, averages, followon, dict.fromkeys(("ratio", "trace", "m"), nothing)
+        def wait(params: Networks, averages: Networks, followon: Float[Array, " n"]) -> Learned:
+            missing = jnp.full_like(followon, jnp.nan)
+            return params, averages, followon, dict.fromkeys(("ratio", "trace", "m"), missing)
 
         params, averages, followon, diagnostics = jax.lax.cond(
             time >= warm_up, learn, wait, state.params, state.averages, state.followon
@@ -202,15 +203,15 @@ def actor_critic(
 
 
 def cof_pac(policy: Policy, **settings: Setting) -> Agent[ActorCriticState]:
-    """COF-PAC: an [actor_critic] whose emphasis is [learned]."""
+    """Makes COF-PAC, an [actor_critic] whose emphasis is [learned]."""
     return actor_critic(policy, learned, **settings)
 
 
 def ace(policy: Policy, **settings: Setting) -> Agent[ActorCriticState]:
-    """ACE: an [actor_critic] whose emphasis is the trace that it [followed]."""
+    """Makes ACE, an [actor_critic] whose emphasis is the trace that it [followed]."""
     return actor_critic(policy, followed, **settings)
 
 
 def off_pac(policy: Policy, **settings: Setting) -> Agent[ActorCriticState]:
-    """Off-PAC: an [actor_critic] whose emphasis is the interest, [uncorrected]."""
+    """Makes Off-PAC, an [actor_critic] whose emphasis is the interest, [uncorrected]."""
     return actor_critic(policy, uncorrected, **settings)

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 
 from ...types import Array, Key, Number, Params, Scalar
 from ..experience import Action, Observation
-from ..networks import network
+from ..networks import init_network
 from ..policies import Policy
 from ..replay import Count
 from ..transition import Transition
@@ -26,7 +26,7 @@ r"""A policy in use: from $\theta$, an observation and a random key to an action
 Setting: TypeAlias = Any
 """A keyword argument of an algorithm."""
 Trace: TypeAlias = Callable[[Scalar, Transition], Scalar]
-"""What is left of a trace from the step before, at a transition."""
+"""What is left at a transition of the trace of the step before."""
 
 
 @runtime_checkable
@@ -73,13 +73,13 @@ class Agent(Generic[State]):
 
 
 def describe(algorithm: Callable[..., Agent], arguments: Mapping[str, object]) -> dict[str, object]:
-    """The definition of an agent, as JSON can hold it: the function that made it, and the arguments
-    that it was called with. Functions are known by their names, policies by their `repr`."""
+    """Returns the definition of an agent, as JSON can hold it: the function that made it, and the
+    arguments of that call. Functions are known by their names, policies by their `repr`."""
     names = inspect.signature(algorithm).parameters
-    return {"algorithm": algorithm.__name__} | {name: _plain(arguments[name]) for name in names}
+    return {"algorithm": algorithm.__name__} | {name: _to_json(arguments[name]) for name in names}
 
 
-def _plain(argument: object) -> object:
+def _to_json(argument: object) -> object:
     if isinstance(argument, tuple):
         return list(argument)
     if isinstance(argument, Policy):
@@ -92,12 +92,12 @@ def _plain(argument: object) -> object:
 def init_networks(
     key: Key, policy: Policy, critics: tuple[str, ...], hidden: tuple[int, ...], example: Transition
 ) -> Networks:
-    """The first parameters of a policy and of critics with one output, by name."""
+    """Initialises a policy and critics with one output; returns their parameters by name."""
     size, dtype = example.observation.shape[-1], example.observation.dtype
-    of_policy, *of_critics = jax.random.split(key, 1 + len(critics))
-    params = {"policy": policy.init(of_policy, size, dtype)}
-    for name, of_critic in zip(critics, of_critics, strict=True):
-        params[name] = network(of_critic, (size, *hidden, 1), dtype=dtype)
+    policy_key, *critic_keys = jax.random.split(key, 1 + len(critics))
+    params = {"policy": policy.init(policy_key, size, dtype)}
+    for name, critic_key in zip(critics, critic_keys, strict=True):
+        params[name] = init_network(critic_key, (size, *hidden, 1), dtype=dtype)
     return params
 
 
@@ -111,14 +111,14 @@ def ratio(policy: Policy, theta: Params, y: Transition) -> Scalar:
     return jnp.exp(log_density(policy, theta, y)) / y.behavior
 
 
-def copy_networks(params: Networks, target: Networks, now: bool | Bool[Array, ""]) -> Networks:
-    """The target networks, as copies of their networks if it is time for them."""
-    fresh = {name: params[name] for name in target}
-    return jax.tree.map(lambda new, old: jnp.where(now, new, old), fresh, target)
+def copy_networks(params: Networks, target: Networks, is_due: bool | Bool[Array, ""]) -> Networks:
+    """Returns the target networks: copies of their networks if these are due, else as they were."""
+    copies = {name: params[name] for name in target}
+    return jax.tree.map(lambda new, old: jnp.where(is_due, new, old), copies, target)
 
 
 def rmsprop(gradient: Networks, params: Networks, averages: Networks) -> tuple[Networks, Networks]:
-    r"""Parameters and averages after a step of the optimiser of the paper's experiment.
+    r"""Returns parameters and averages after a step of the optimiser of the paper's experiment.
 
     $$
     n \leftarrow 0.99\,n + 0.01\,g^2, \qquad
@@ -133,15 +133,15 @@ def rmsprop(gradient: Networks, params: Networks, averages: Networks) -> tuple[N
     def accumulate(n: Array, g: Array) -> Array:
         return n + 0.01 * g**2
 
-    def move(theta: Array, g: Array, n: Array) -> Array:
+    def descend(theta: Array, g: Array, n: Array) -> Array:
         return theta - 1e-3 * g / (jnp.sqrt(n) + 1e-8)
 
     for name, g in gradient.items():
         averages = {**averages, name: jax.tree.map(accumulate, averages[name], g)}
-        params = {**params, name: jax.tree.map(move, params[name], g, averages[name])}
+        params = {**params, name: jax.tree.map(descend, params[name], g, averages[name])}
     return params, averages
 
 
 def mean_loss(loss: Callable[..., Number], axes: tuple[int | None, ...]) -> Callable[..., Scalar]:
-    """The mean of a single-transition loss over the mapped arguments."""
+    """Returns the mean of a single-transition loss over the mapped arguments."""
     return lambda *args: jnp.mean(jax.vmap(loss, axes)(*args))

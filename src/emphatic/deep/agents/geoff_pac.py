@@ -55,7 +55,7 @@ def geoff_pac(
     target_every: int = 200,
     hidden: tuple[int, ...] = HIDDEN,
 ) -> Agent[GeoffPACState]:
-    r"""Geoff-PAC (Zhang, Boehmer, Whiteson 2019), with the networks and updates of [actor_critic].
+    r"""Makes Geoff-PAC (Zhang, Boehmer, Whiteson 2019), which updates as [actor_critic] does.
 
     It ascends the value of the states of $d_{\hat\gamma}$, between those of the behaviour
     ($\hat\gamma = 0$) and those of the policy ($\hat\gamma = 1$). In place of an emphasis it
@@ -95,13 +95,13 @@ def geoff_pac(
     def init(key: Key, example: Transition, capacity: int) -> GeoffPACState:
         params = agent.init_networks(key, policy, ("v", "c"), hidden, example)
         workers, dtype = example.reward.shape, example.observation.dtype
-        nothing = jax.tree.map(
+        zeros = jax.tree.map(
             lambda leaf: jnp.zeros((*workers, *leaf.shape), dtype), params["policy"]
         )
         target = {"v": params["v"], "c": params["c"]}
         averages = jax.tree.map(jnp.zeros_like, params)
         ring, first = replay.empty(example, capacity), jnp.zeros(workers, dtype)
-        return GeoffPACState(params, target, averages, ring, first, nothing, nothing)
+        return GeoffPACState(params, target, averages, ring, first, zeros, zeros)
 
     def critic_loss(
         params: Networks, target: Networks, y: Transition, rho: Scalar, others: Scalar
@@ -109,11 +109,11 @@ def geoff_pac(
         v, v_next = value(params["v"], y.observation), value(target["v"], y.observation_next)
         c, c_next = positive(target["c"], y.observation), positive(params["c"], y.successor)
         clipped = jnp.minimum(rho, value_clip)
-        of_v = value_loss(v, y.reward, discount * y.bootstraps, v_next, clipped)
+        v_loss = value_loss(v, y.reward, discount * y.bootstraps, v_next, clipped)
         back = discount_hat * jnp.minimum(rho, density_clip) * c
-        return of_v + density_loss(c_next, discount_hat, back, normaliser, others)
+        return v_loss + density_loss(c_next, discount_hat, back, normaliser, others)
 
-    of_critics = jax.grad(agent.mean_loss(critic_loss, (None, None, 0, 0, 0)))
+    critic_gradient = jax.grad(agent.mean_loss(critic_loss, (None, None, 0, 0, 0)))
 
     def update(
         state: GeoffPACState, batch: Transition, time: replay.Count, key: Key
@@ -121,17 +121,19 @@ def geoff_pac(
         ring = replay.add(state.replay, batch, time)
         past = replay.sample(ring, key, time + 1, num_sampled)
 
-        def learn(params: Networks, averages: Networks, *traces: Params) -> tuple:
+        def learn(params: Networks, averages: Networks, *traces: Params) -> tuple[Params, ...]:
             for data in (past, batch):
                 c = jax.vmap(positive, (None, 0))(params["c"], data.successor)
                 others = (c.sum() - c) / (len(c) - 1)
                 rho = ratios(params["policy"], data)
                 critics = {name: params[name] for name in state.target}
-                gradient = of_critics(critics, state.target, data, rho, others)
+                gradient = critic_gradient(critics, state.target, data, rho, others)
                 gradient, _ = clip.update(gradient, clip.init(critics))
                 params, averages = agent.rmsprop(gradient, params, averages)
 
-            def ascend(y: Transition, first: Scalar, second: Params, intrinsic: Params) -> tuple:
+            def ascend(
+                y: Transition, first: Scalar, second: Params, intrinsic: Params
+            ) -> tuple[Params, Scalar, Params, Params]:
                 theta = params["policy"]
                 score = jax.grad(partial(agent.log_density, policy))(theta, y)
                 rho = jnp.minimum(agent.ratio(policy, theta, y), actor_clip)
@@ -149,14 +151,14 @@ def geoff_pac(
                 intrinsic = jax.tree.map(lambda g: c * rho * g, score)
                 return Delta, discount * rho * F1, second, intrinsic
 
-            Delta, *updated = jax.vmap(ascend)(batch, *traces)
+            Delta, *new_traces = jax.vmap(ascend)(batch, *traces)
             gradient = {"policy": jax.tree.map(lambda g: -g.mean(0), Delta)}
             params, averages = agent.rmsprop(gradient, params, averages)
-            return params, averages, *updated
+            return params, averages, *new_traces
 
-        before = state.params, state.averages, state.first, state.second, state.intrinsic
+        learned = state.params, state.averages, state.first, state.second, state.intrinsic
         params, averages, *traces = jax.lax.cond(
-            time >= warm_up, learn, lambda *unchanged: unchanged, *before
+            time >= warm_up, learn, lambda *unchanged: unchanged, *learned
         )
         target = agent.copy_networks(params, state.target, (time + 1) % target_every == 0)
         return GeoffPACState(params, target, averages, ring, *traces), {}

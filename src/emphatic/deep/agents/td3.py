@@ -1,5 +1,7 @@
 """Twin delayed deep deterministic policy gradient (TD3), with a fixed behaviour."""
 
+from typing import TypeAlias
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -9,12 +11,13 @@ from jaxtyping import Float, Integer
 from ...types import Array, Key, Number, Params, Scalar
 from .. import replay
 from ..experience import Action, Observation
-from ..networks import Layers, network, outputs
+from ..networks import init_network, Layers, outputs
 from ..policies import box, Gaussian, Policy, TruncatedGaussian
 from ..transition import Transition
 from .agent import Agent, describe, Diagnostics, Networks
 
 TWINS = ("q1", "q2")
+Learned: TypeAlias = tuple[Networks, Networks, optax.OptState, optax.OptState]
 
 
 class TD3State(eqx.Module):
@@ -40,7 +43,7 @@ def td3(
     tau: float = 5e-3,
     hidden: tuple[int, ...] = (400, 300),
 ) -> Agent[TD3State]:
-    r"""TD3 (Fujimoto, van Hoof, Meger 2018) on the experience of a behaviour that does not change.
+    r"""Makes TD3 (Fujimoto, van Hoof, Meger 2018), which learns from a behaviour that is fixed.
 
     After the warm-up there is one update for each environment step: as many as workers. Both action
     values descend the mean of $(y - q_j(S_t, A_t))^2$ over transitions of the replay, with
@@ -62,7 +65,7 @@ def td3(
     - `batch_size`: How many transitions an update learns from.
     - `warm_up`: After how many iterations learning begins.
     - `noise`, `noise_clip`: The scale and the bound of $\epsilon$.
-    - `delay`: The number of updates for each one of the policy and the targets.
+    - `delay`: The number of critic updates for each update of the policy and the targets.
     - `tau`: $\tau$.
     - `hidden`: The sizes of the hidden layers.
     """
@@ -76,10 +79,10 @@ def td3(
 
     def init(key: Key, example: Transition, capacity: int) -> TD3State:
         size, dtype = example.observation.shape[-1], example.observation.dtype
-        keys, actions = jax.random.split(key, 3), example.action.shape[-1]
-        params = {"policy": network(keys[0], (size, *hidden, actions), dtype=dtype)}
-        for name, k in zip(TWINS, keys[1:], strict=True):
-            params[name] = network(k, (size + actions, *hidden, 1), dtype=dtype)
+        keys, action_size = jax.random.split(key, 3), example.action.shape[-1]
+        params = {"policy": init_network(keys[0], (size, *hidden, action_size), dtype=dtype)}
+        for name, twin_key in zip(TWINS, keys[1:], strict=True):
+            params[name] = init_network(twin_key, (size + action_size, *hidden, 1), dtype=dtype)
         actor = optimiser.init(params["policy"])
         critics = optimiser.init({name: params[name] for name in TWINS})
         return TD3State(params, params, actor, critics, replay.empty(example, capacity))
@@ -87,8 +90,8 @@ def td3(
     def adam(
         gradient: Params, params: Params, moments: optax.OptState
     ) -> tuple[Params, optax.OptState]:
-        change, moments = optimiser.update(gradient, moments, params)
-        return optax.apply_updates(params, change), moments
+        updates, moments = optimiser.update(gradient, moments, params)
+        return optax.apply_updates(params, updates), moments
 
     def in_box(z: Float[Array, " a"]) -> Float[Array, " a"]:
         centre, half = box(low, high, z.dtype)
@@ -107,9 +110,9 @@ def td3(
         q_next = [q(target[name], y.observation_next, action) for name in TWINS]
         return y.reward + discount * y.bootstraps * jnp.minimum(*q_next)
 
-    def critic_loss(twins: Networks, data: Transition, goal: Float[Array, " n"]) -> Number:
+    def critic_loss(twins: Networks, data: Transition, targets: Float[Array, " n"]) -> Number:
         values = jax.vmap(q, (None, 0, 0))
-        errors = (goal - values(twins[name], data.observation, data.action) for name in twins)
+        errors = (targets - values(twins[name], data.observation, data.action) for name in twins)
         return sum((error**2).mean() for error in errors)
 
     def policy_loss(layers: Layers, q1: Layers, data: Transition) -> Scalar:
@@ -122,32 +125,34 @@ def td3(
         state: TD3State, batch: Transition, time: replay.Count, key: Key
     ) -> tuple[TD3State, Diagnostics]:
         ring = replay.add(state.replay, batch, time)
-        workers = batch.reward.shape[0]
+        num_workers = batch.reward.shape[0]
 
-        def step(j: Integer[Array, ""], carry: tuple) -> tuple:
+        def step(j: Integer[Array, ""], carry: Learned) -> Learned:
             params, target, actor, critics = carry
-            for_sample, for_noise = jax.random.split(jax.random.fold_in(key, j))
-            data = replay.sample_transitions(ring, for_sample, time + 1, batch_size)
-            keys = jax.random.split(for_noise, batch_size)
-            goal = jax.vmap(target_value, (None, 0, 0))(target, data, keys)
+            sample_key, noise_key = jax.random.split(jax.random.fold_in(key, j))
+            data = replay.sample_transitions(ring, sample_key, time + 1, batch_size)
+            keys = jax.random.split(noise_key, batch_size)
+            targets = jax.vmap(target_value, (None, 0, 0))(target, data, keys)
             twins = {name: params[name] for name in TWINS}
-            gradient = jax.grad(critic_loss)(twins, data, goal)
+            gradient = jax.grad(critic_loss)(twins, data, targets)
             twins, critics = adam(gradient, twins, critics)
 
-            def improve(layers: Layers, target: Networks, actor: optax.OptState) -> tuple:
+            def improve(
+                layers: Layers, target: Networks, actor: optax.OptState
+            ) -> tuple[Layers, Networks, optax.OptState]:
                 gradient = jax.grad(policy_loss)(layers, twins["q1"], data)
                 layers, actor = adam(gradient, layers, actor)
-                fresh = {"policy": layers, **twins}
-                return layers, optax.incremental_update(fresh, target, tau), actor
+                params = {"policy": layers, **twins}
+                return layers, optax.incremental_update(params, target, tau), actor
 
-            due = (time * workers + j + 1) % delay == 0
+            is_due = (time * num_workers + j + 1) % delay == 0
             layers, target, actor = jax.lax.cond(
-                due, improve, lambda *unchanged: unchanged, params["policy"], target, actor
+                is_due, improve, lambda *unchanged: unchanged, params["policy"], target, actor
             )
             return {"policy": layers, **twins}, target, actor, critics
 
         carry = (state.params, state.target, state.actor, state.critics)
-        num_updates = jnp.where(time >= warm_up, workers, 0)
+        num_updates = jnp.where(time >= warm_up, num_workers, 0)
         params, target, actor, critics = jax.lax.fori_loop(0, num_updates, step, carry)
         return TD3State(params, target, actor, critics, ring), {}
 

@@ -1,4 +1,4 @@
-"""Environments inside the compiled program, and what happens in them."""
+"""Environments inside the compiled program, and uniform behaviour in them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -36,9 +36,9 @@ class Environment:
 
 
 def clip_actions(environment: Environment) -> Environment:
-    r"""The environment with actions clipped to its box.
+    r"""Returns the environment with actions clipped to its box.
 
-    For uniform behaviour it is the same. A [Gaussian] is worth more in it where actions cost.
+    For uniform behaviour it is the same. Where actions cost, a [Gaussian] is worth more in it.
     """
 
     def step(state: State, action: Action, key: Key) -> Outcome:
@@ -55,7 +55,8 @@ class Workers(eqx.Module):
     start: Bool[Array, " n"]
 
 
-def _choose(condition: Bool[Array, ""], first: State, second: State) -> State:
+def select(condition: Bool[Array, ""], first: State, second: State) -> State:
+    """Returns the first state if the condition holds, else the second."""
     return jax.tree.map(lambda x, y: jnp.where(condition, x, y), first, second)
 
 
@@ -67,10 +68,10 @@ def uniform_density(low: Float[Array, " a"], high: Float[Array, " a"]) -> float:
 def uniform_steps(
     environment: Environment, num_workers: int
 ) -> tuple[Callable[[Key], Workers], Callable[[Workers, Key], tuple[Workers, Step]]]:
-    r"""The experience of uniform random behaviour, with a reset wherever an episode ends.
+    r"""Makes the functions of uniform behaviour, with a reset wherever an episode ends.
 
     Both functions are pure, so that a training loop can generate its experience inside the
-    compiled program. The stream depends on the keys alone: whoever learns from it, it is the same.
+    compiled program. The stream depends on the keys alone, not on the agent that learns from it.
     The first returns [Workers] that have been reset; the second the workers after one step of each,
     and that [Step], with the workers as its leading axis.
     """
@@ -83,17 +84,19 @@ def uniform_steps(
         return Workers(reset(key), jnp.ones(num_workers, bool))
 
     def advance(workers: Workers, key: Key) -> tuple[Workers, Step]:
-        for_action, for_step, for_reset = jax.random.split(key, 3)
+        action_key, step_key, reset_key = jax.random.split(key, 3)
         shape = (num_workers, *environment.low.shape)
         low, high = (jnp.broadcast_to(b, shape) for b in (environment.low, environment.high))
-        action = jax.random.uniform(for_action, shape, minval=low, maxval=high)
+        action = jax.random.uniform(action_key, shape, minval=low, maxval=high)
         state, reward, terminated, truncated = jax.vmap(environment.step)(
-            workers.state, action, jax.random.split(for_step, num_workers)
+            workers.state, action, jax.random.split(step_key, num_workers)
         )
         ended = terminated | truncated
-        before, after = (jax.vmap(environment.observe)(s) for s in (workers.state, state))
-        step = Step(before, action, reward, after, terminated, truncated, workers.start)
-        begun = jax.vmap(_choose)(ended, reset(for_reset), state)
-        return Workers(begun, ended), step
+        observe = jax.vmap(environment.observe)
+        observation, observation_next = observe(workers.state), observe(state)
+        step = Step(
+            observation, action, reward, observation_next, terminated, truncated, workers.start
+        )
+        return Workers(jax.vmap(select)(ended, reset(reset_key), state), ended), step
 
     return init, advance

@@ -25,6 +25,8 @@ Actions: TypeAlias = Float[Array, "n a"] | Integer[Array, " n"]
 """Actions for all copies: vectors, or numbers of actions."""
 Behavior: TypeAlias = Callable[[Observations, Key], tuple[Actions, float | Float[Array, " n"]]]
 r"""A behaviour policy: actions for all copies, and their $\mu(A_t|S_t)$."""
+_Observations: TypeAlias = Float[np.ndarray, "n o"]
+_Actions: TypeAlias = Float[np.ndarray, "n a"] | Integer[np.ndarray, " n"]
 
 INSTALL = "run pip install 'emphatic[gym]'"
 PACKAGES = ("emphatic", "gymnasium", "mujoco", "numpy")
@@ -46,14 +48,14 @@ class _Copies:
 
     name: str
     envs: "gymnasium.vector.SyncVectorEnv"
-    encode: Callable[[Array], np.ndarray]
-    decode: Callable[[np.ndarray], np.ndarray]
+    encode: Callable[[Array], _Observations]
+    decode: Callable[[_Actions], np.ndarray]
     low: Float[np.ndarray, " a"] | None = None
     high: Float[np.ndarray, " a"] | None = None
     num_actions: int | None = None
 
 
-def _make(name: str, num_copies: int, **options: Any) -> "gymnasium.vector.SyncVectorEnv":
+def _make_envs(name: str, num_copies: int, **options: Any) -> "gymnasium.vector.SyncVectorEnv":
     try:
         import gymnasium
     except ImportError:
@@ -63,15 +65,15 @@ def _make(name: str, num_copies: int, **options: Any) -> "gymnasium.vector.SyncV
         envs = gymnasium.make_vec(name, num_copies, "sync", vector_kwargs=same_step, **options)
         return cast("gymnasium.vector.SyncVectorEnv", envs)
     except gymnasium.error.UnregisteredEnv:
-        near = ", ".join(map(repr, get_close_matches(name, gymnasium.registry, n=3)))
-        hint = f"near it are {near}" if near else "no id is near it"
+        matches = ", ".join(map(repr, get_close_matches(name, gymnasium.registry, n=3)))
+        hint = f"near it are {matches}" if matches else "no id is near it"
         raise ValueError(f"environment: Gymnasium has no {name!r}; {hint}") from None
     except (gymnasium.error.Error, ImportError) as error:
         advice = INSTALL if "mujoco is not installed" in str(error).lower() else str(error)
         raise ValueError(f"environment: {name!r} cannot be made here; {advice}") from None
 
 
-def _encoder(name: str, space: "gymnasium.Space") -> Callable[[Array], np.ndarray]:
+def _make_encoder(name: str, space: "gymnasium.Space") -> Callable[[Array], _Observations]:
     from gymnasium.spaces import Box, Discrete
 
     if isinstance(space, Box):
@@ -84,17 +86,17 @@ def _encoder(name: str, space: "gymnasium.Space") -> Callable[[Array], np.ndarra
     )
 
 
-def _copies(name: str, envs: "gymnasium.vector.SyncVectorEnv") -> _Copies:
+def _describe(name: str, envs: "gymnasium.vector.SyncVectorEnv") -> _Copies:
     from gymnasium.spaces import Box, Discrete
 
-    space, encode = envs.single_action_space, _encoder(name, envs.single_observation_space)
+    space, encode = envs.single_action_space, _make_encoder(name, envs.single_observation_space)
     if isinstance(space, Discrete):
         first = space.start
         return _Copies(name, envs, encode, lambda a: a + first, num_actions=int(space.n))
     if isinstance(space, Box) and np.issubdtype(space.dtype, np.floating):
         shape, dtype = space.shape, space.dtype
 
-        def decode(actions: np.ndarray) -> np.ndarray:
+        def decode(actions: _Actions) -> np.ndarray:
             return actions.reshape(len(actions), *shape).astype(dtype)
 
         return _Copies(name, envs, encode, decode, space.low.ravel(), space.high.ravel())
@@ -104,19 +106,18 @@ def _copies(name: str, envs: "gymnasium.vector.SyncVectorEnv") -> _Copies:
     )
 
 
-def _step(copies: _Copies, actions: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The true successors, rewards, both flags, and the observations after resets."""
+def _step(copies: _Copies, actions: _Actions) -> tuple[np.ndarray, ...]:
+    """Takes a step: the true successors, rewards, both flags, and observations after resets."""
     raw, reward, terminated, truncated, info = copies.envs.step(copies.decode(actions))
-    observations = encoded = copies.encode(raw)
+    observations = successors = copies.encode(raw)
     if "final_obs" in info:
         ended = np.flatnonzero(info["_final_obs"])
-        encoded = observations.copy()
-        encoded[ended] = copies.encode(np.stack(list(info["final_obs"][ended])))
-    return encoded, reward, terminated, truncated, observations
+        successors = observations.copy()
+        successors[ended] = copies.encode(np.stack(list(info["final_obs"][ended])))
+    return successors, reward, terminated, truncated, observations
 
 
-def _uniform(copies: _Copies, rng: np.random.Generator) -> Behavior:
-    """Uniform behaviour: actions for all copies, and their density."""
+def _uniform_behavior(copies: _Copies, rng: np.random.Generator) -> Behavior:
     num, low, high, num_actions = copies.envs.num_envs, copies.low, copies.high, copies.num_actions
     if num_actions is not None:
         return lambda *_: (rng.integers(num_actions, size=num), 1.0 / num_actions)
@@ -128,8 +129,8 @@ def _uniform(copies: _Copies, rng: np.random.Generator) -> Behavior:
     return lambda *_: (rng.uniform(low, high, (num, low.size)), uniform_density(low, high))
 
 
-def _as_actions(name: str, copies: _Copies, actions: object) -> np.ndarray:
-    """The actions in their type; a `ValueError` unless they are actions of the environment."""
+def _to_actions(name: str, copies: _Copies, actions: object) -> _Actions:
+    """Converts actions to their type; a `ValueError` unless they are the environment's."""
     shape = (copies.envs.num_envs, *(() if copies.low is None else copies.low.shape))
     dtype = np.int32 if copies.low is None else np.float32
     actions = np.asarray(actions)
@@ -146,14 +147,14 @@ def _as_actions(name: str, copies: _Copies, actions: object) -> np.ndarray:
 def _randomness(
     seed: int, purpose: int, num_copies: int
 ) -> tuple[list[int], np.random.Generator, Key]:
-    """Seeds of the copies, a generator for actions, a key for policies: all independent."""
+    """Derives seeds of the copies, a generator for actions, a key for policies: independent."""
     check.seed(seed)
     entropy = np.random.SeedSequence(seed, spawn_key=(purpose,))
-    word, *seeds = entropy.generate_state(1 + num_copies).tolist()
-    return seeds, np.random.default_rng(entropy.spawn(1)[0]), jax.random.key(word)
+    key_seed, *seeds = entropy.generate_state(1 + num_copies).tolist()
+    return seeds, np.random.default_rng(entropy.spawn(1)[0]), jax.random.key(key_seed)
 
 
-def _versions() -> dict[str, str]:
+def _package_versions() -> dict[str, str]:
     versions = {}
     for package in PACKAGES:
         try:
@@ -183,25 +184,25 @@ def record(
     if isinstance(behavior, str) and behavior != "uniform":
         raise ValueError(f"behavior: got {behavior!r}; 'uniform' or a function is required")
     seeds, rng, key = _randomness(seed, 0, num_workers)
-    iterations = -(-num_steps // num_workers)
-    with closing(_make(environment, num_workers)) as envs:
-        copies = _copies(environment, envs)
-        choose = _uniform(copies, rng) if isinstance(behavior, str) else behavior
+    num_iterations = -(-num_steps // num_workers)
+    with closing(_make_envs(environment, num_workers)) as envs:
+        copies = _describe(environment, envs)
+        choose = _uniform_behavior(copies, rng) if isinstance(behavior, str) else behavior
         observation = copies.encode(envs.reset(seed=[*seeds])[0])
         start, steps, densities = np.ones(num_workers, bool), [], []
-        for t in range(iterations):
+        for t in range(num_iterations):
             action, density = choose(observation, jax.random.fold_in(key, t))
-            action = _as_actions("behavior", copies, action)
-            successor, reward, terminated, truncated, after = _step(copies, action)
+            action = _to_actions("behavior", copies, action)
+            successor, reward, terminated, truncated, next_observation = _step(copies, action)
             steps.append(Step(observation, action, reward, successor, terminated, truncated, start))
             densities.append(np.broadcast_to(density, num_workers))
-            observation, start = after, terminated | truncated
+            observation, start = next_observation, terminated | truncated
             if on_progress is not None:
-                on_progress((t + 1) * num_workers, iterations * num_workers)
-    recorded = jax.tree.map(lambda *leaves: np.stack(leaves), *steps)
+                on_progress((t + 1) * num_workers, num_iterations * num_workers)
+    all_steps = jax.tree.map(lambda *leaves: np.stack(leaves), *steps)
     actions = copies.low, copies.high, copies.num_actions
-    provenance = {"behavior": str(getattr(behavior, "__name__", behavior)), **_versions()}
-    return Experience(recorded, np.stack(densities), environment, seed, *actions, provenance)
+    provenance = {"behavior": str(getattr(behavior, "__name__", behavior)), **_package_versions()}
+    return Experience(all_steps, np.stack(densities), environment, seed, *actions, provenance)
 
 
 def play(
@@ -213,12 +214,12 @@ def play(
     random_steps: int = 0,
     max_steps: int | None = None,
 ) -> Returns:
-    r"""Plays episodes with a policy, side by side in as many copies, and returns what they return.
+    r"""Plays episodes with a policy, side by side in as many copies; see [Returns].
 
     Each copy counts its first whole episode. With `random_steps` it counts an excursion instead:
     uniform behaviour takes $t \sim U\{0, \dots, n - 1\}$ steps, then the policy acts, and rewards
     count, until the episode ends; `random_steps` is $n$. The policy `act` is best compiled, and the
-    environment sees its actions as they are. `max_steps` is a limit of time in place of the
+    environment gets its actions as they are. `max_steps` is a time limit in place of the
     environment's, which may have none.
     """
     check.count("num_episodes", num_episodes)
@@ -230,25 +231,25 @@ def play(
         check.count("max_steps", max_steps)
         options["max_episode_steps"] = max_steps
     seeds, rng, key = _randomness(seed, 1, num_episodes)
-    with closing(_make(environment, num_episodes, **options)) as envs:
+    with closing(_make_envs(environment, num_episodes, **options)) as envs:
         if max_steps is None and (envs.spec is None or envs.spec.max_episode_steps is None):
             raise ValueError(f"max_steps: {environment!r} has no limit of its own; one is required")
-        copies = _copies(environment, envs)
-        explore = _uniform(copies, rng) if random_steps else None
-        wait = rng.integers(max(random_steps, 1), size=num_episodes)
+        copies = _describe(environment, envs)
+        explore = _uniform_behavior(copies, rng) if random_steps else None
+        num_random = rng.integers(max(random_steps, 1), size=num_episodes)
         observation = copies.encode(envs.reset(seed=[*seeds])[0])
         discounted, undiscounted = np.zeros(num_episodes), np.zeros(num_episodes)
-        length, over, t = np.zeros(num_episodes, int), np.zeros(num_episodes, bool), 0
-        while not over.all():
-            action = _as_actions("act", copies, act(observation, jax.random.fold_in(key, t)))
-            waiting = t < wait
-            if explore is not None and waiting.any():
-                action[waiting] = explore(observation, key)[0][waiting]
+        length, finished, t = np.zeros(num_episodes, int), np.zeros(num_episodes, bool), 0
+        while not finished.all():
+            action = _to_actions("act", copies, act(observation, jax.random.fold_in(key, t)))
+            is_random = t < num_random
+            if explore is not None and is_random.any():
+                action[is_random] = explore(observation, key)[0][is_random]
             _, reward, terminated, truncated, observation = _step(copies, action)
-            counts = ~waiting & ~over
+            counts = ~is_random & ~finished
             discounted += np.where(counts, discount**length * reward, 0.0)
             undiscounted += np.where(counts, reward, 0.0)
             length += counts
-            over |= counts & (terminated | truncated)
+            finished |= counts & (terminated | truncated)
             t += 1
     return Returns(discounted, undiscounted, length)

@@ -40,7 +40,7 @@ MOBILITY = STRAIGHT / (STRAIGHT * (OUTER + ARMATURE) - (OUTER + COUPLING) ** 2)
 
 
 class ReacherState(eqx.Module):
-    """Angles, their velocities, the goal, the fingertip as it is observed, and the time."""
+    """Angles, their velocities, the goal, the observed fingertip, and the time."""
 
     q: Float[Array, "*batch 2"]
     v: Float[Array, "*batch 2"]
@@ -80,8 +80,8 @@ def limit_force(q1: Number, v1: Number, acceleration: Number, mobility: Number) 
     rise = jnp.where(depth < 0.5, 2 * depth**2, 1 - 2 * (1 - depth) ** 2)
     impedance = SOFT + (HARD - SOFT) * rise
     softness = MOBILITY * (1 - impedance) / impedance
-    wanted = RELAXATION * outward * v1 - STIFFNESS * impedance * gap
-    force = jnp.maximum(0.0, (wanted + outward * acceleration) / (mobility + softness))
+    reference = RELAXATION * outward * v1 - STIFFNESS * impedance * gap
+    force = jnp.maximum(0.0, (reference + outward * acceleration) / (mobility + softness))
     return jnp.where(gap < 0, -outward * force, 0.0)
 
 
@@ -114,7 +114,7 @@ def fingertip(q: Float[Array, " 2"]) -> Float[Array, " 2"]:
 def simulate(
     q: Float[Array, " 2"], v: Float[Array, " 2"], torque: Float[Array, " 2"]
 ) -> tuple[Float[Array, " 2"], Float[Array, " 2"], Float[Array, " 2"]]:
-    """One step of Runge and Kutta's method of order 4: angles, velocities, and the last stage.
+    """Takes a Runge-Kutta step of order 4: angles, velocities, and the angles of the last stage.
 
     MuJoCo leaves the fingertip where the last stage evaluated it, so that stage is returned too.
     """
@@ -129,7 +129,7 @@ def simulate(
 
 
 def reacher(version: str = "v4", goals: str = "disc") -> Environment:
-    r"""Gymnasium's Reacher: two motors move a fingertip to a goal within 50 steps.
+    r"""Makes Gymnasium's Reacher: two motors move a fingertip to a goal within 50 steps.
 
     The reward is $-\|p - g\| - \|u\|^2$ with the fingertip $p$, the goal $g$ and the action $u$, as
     given: the motors clip it to $[-1, 1]^2$, the cost does not. The observation is
@@ -168,10 +168,10 @@ def reacher(version: str = "v4", goals: str = "disc") -> Environment:
         torque = GEAR * jnp.clip(action, -1.0, 1.0)
         for _ in range(FRAME_SKIP):
             q, v, last = simulate(q, v, torque)
-        after = ReacherState(q, v, state.goal, fingertip(last), state.time + 1)
-        rewarded = state if version == "v4" else after
+        state_next = ReacherState(q, v, state.goal, fingertip(last), state.time + 1)
+        rewarded = state if version == "v4" else state_next
         reward = -jnp.linalg.norm(rewarded.tip - rewarded.goal) - jnp.sum(action**2)
-        return after, reward, jnp.bool_(False), after.time >= HORIZON
+        return state_next, reward, jnp.bool_(False), state_next.time >= HORIZON
 
     bound = np.ones(2, np.float32)
     size = {"v4": 11, "v5": 10}[version]

@@ -15,8 +15,9 @@ from ..batch import Batch
 from ..experience import History, Lengths, Sums
 from ..stream import Stream, Tables
 from .llvm import Function, I32, Value, Vector
-from .lowering import IndexedArray, Lowering
+from .lowering import Lowering
 from .program import ARRAYS, emit_group, lane_array, SIZES, StepProgram
+from .values import IndexedArray
 
 UINT32 = np.dtype(np.uint32)
 
@@ -87,18 +88,18 @@ class Experience:
         b, machine = f.builder, Vector(f.builder, UINT32, 1)
         machine.arrays = [f.pointer(address) for address in addresses]
         pair, rows = f.pointer("pair"), f.pointer("rows")
-        key = [b.trunc(f.number(half), I32) for half in ("low", "high")]
+        key = [b.trunc(f.arguments[half], I32) for half in ("low", "high")]
 
         def emit_step(step: Value, carried: list[Value]) -> list[Value]:
-            time = b.trunc(b.add(f.number("time"), step), I32)
+            time = b.trunc(b.add(f.arguments["time"], step), I32)
             words = [lane_array([word], UINT32) for word in (*key, *carried, time)]
             lowering = Lowering(machine, UINT32)
             results = lowering.run(closed.jaxpr, closed.consts, [*tables, *words])
-            pair_next, row = (lowering.lanes(result).item().raw for result in results)
+            pair_next, row = (lowering.to_lanes(result).item().raw for result in results)
             b.store(row, machine.address(rows, step, UINT32))
             return [pair_next]
 
-        (last,) = f.loop(f.number("steps"), [b.load(pair, typ=I32)], emit_step)
+        (last,) = f.loop(f.arguments["steps"], [b.load(pair, typ=I32)], emit_step)
         b.store(last, pair)
         return compile_function(f)
 
@@ -139,16 +140,16 @@ class Program:
         self.lanes = self.step.pack(batch.lanes, self.padded)
         f = Function("learn", [*SIZES, *ARRAYS])
         machine = Vector(f.builder, batch.dtype, self.width)
-        f.loop(f.number("groups"), [], lambda group, _: emit_group(self.step, f, machine, group))
+        f.loop(f.arguments["groups"], [], lambda group, _: emit_group(self.step, f, machine, group))
         self._learn = compile_function(f)
 
     def _choose_width(self) -> int:
         """Returns a width that fills about half of the registers, and leaves few lanes empty."""
         batch, vector = self.batch, vector_bytes() // self.batch.dtype.itemsize
         # much arithmetic takes two vectors at least: one is worked on while the other waits
-        least = 2 * vector if len(self.step.order) > 8 * batch.num_state else vector
-        most = min(4 * vector, max(least, 16 * vector // max(1, batch.num_state)))
-        widths = [width for width in (vector // 2, vector, 2 * vector, 4 * vector) if width <= most]
+        lower = 2 * vector if len(self.step.order) > 8 * batch.num_state else vector
+        upper = min(4 * vector, max(lower, 16 * vector // max(1, batch.num_state)))
+        widths = [n for n in (vector // 2, vector, 2 * vector, 4 * vector) if n <= upper]
 
         def cost(width: int) -> float:  # half a vector is not half the work
             return -(-batch.num_lanes // width) * max(float(width), 0.6 * vector)
@@ -166,7 +167,7 @@ class Program:
         """Learns from chunks of rows; see [emphatic.engine.experience.Program]."""
         (steps,) = rows
         fixed_table, row_table = self.step.fixed_table, self.step.row_table
-        step_table = self.step.tables["step"].at_steps(steps, time)
+        step_table = self.step.tables["step"].evaluate_steps(steps, time)
         history = np.empty((len(lengths) + 1, *states.shape), self.batch.dtype)
         history[0] = states
         sums = np.empty((len(lengths), len(self.batch.measures), self.padded))

@@ -11,15 +11,14 @@ import llvmlite.ir as ir
 import numpy as np
 from numpy.typing import DTypeLike
 
-from .lowering import Constant
+from .values import Constant
 
 Value: TypeAlias = ir.Value
 """A value of LLVM: a number, a vector of numbers, or a pointer."""
 Body: TypeAlias = Callable[[Value, list[Value]], list[Value]]
 """What a loop repeats: from its index and the carried values to the next carried values."""
 
-I1, I32, I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
-DOUBLE, POINTER = ir.DoubleType(), ir.PointerType()
+I32, I64, POINTER = ir.IntType(32), ir.IntType(64), ir.PointerType()
 INTRINSICS = {name: name for name in ("fma", "floor", "sqrt")}
 INTRINSICS |= {"abs": "fabs", "max": "maximum", "min": "minimum"}
 INTEGER = {"and": "and_", "or": "or_", "shift_left": "shl", "shift_right_logical": "lshr"}
@@ -28,7 +27,7 @@ COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 def scalar_type(dtype: DTypeLike) -> ir.Type:
     """Returns the LLVM type of a NumPy type."""
-    types = {"float32": ir.FloatType(), "float64": DOUBLE, "bool": I1}
+    types = {"float32": ir.FloatType(), "float64": ir.DoubleType(), "bool": ir.IntType(1)}
     dtype = np.dtype(dtype)
     return types[dtype.name] if dtype.name in types else ir.IntType(8 * dtype.itemsize)
 
@@ -51,7 +50,7 @@ class Vector:
         entry = ir.Constant(scalar_type(dtype), number)
         return ir.Constant(self.type(dtype), [entry] * self.width) if self.width > 1 else entry
 
-    def spread(self, value: Value, dtype: np.dtype) -> Value:
+    def broadcast(self, value: Value, dtype: np.dtype) -> Value:
         """Emits one number in every lane."""
         if self.width == 1:
             return value
@@ -62,7 +61,7 @@ class Vector:
 
     def uniform(self, table: str, column: int) -> Value:
         address = self.address(self.rows[table], ir.Constant(I64, column), self.dtype)
-        return self.spread(self.builder.load(address, typ=scalar_type(self.dtype)), self.dtype)
+        return self.broadcast(self.builder.load(address, typ=scalar_type(self.dtype)), self.dtype)
 
     def address(self, pointer: Value, index: Value, dtype: DTypeLike) -> Value:
         """Emits the address of an entry."""
@@ -83,19 +82,19 @@ class Vector:
         self.builder.store(value, address, align=np.dtype(dtype).itemsize)
 
     def convert(self, value: Value, source: np.dtype, dtype: np.dtype) -> Value:
-        source, dtype, to = np.dtype(source), np.dtype(dtype), self.type(dtype)
+        source, dtype, kind = np.dtype(source), np.dtype(dtype), self.type(dtype)
         b, signed = self.builder, source.kind == "i"
         if dtype.kind == "f":
             if source.kind == "f":
-                return (b.fpext if dtype.itemsize > source.itemsize else b.fptrunc)(value, to)
-            return (b.sitofp if signed else b.uitofp)(value, to)
+                return (b.fpext if dtype.itemsize > source.itemsize else b.fptrunc)(value, kind)
+            return (b.sitofp if signed else b.uitofp)(value, kind)
         if dtype.kind == "b":
             return self.apply("ne", source, value, self.constant(0, source))
         if source.kind == "f":
-            return (b.fptosi if dtype.kind == "i" else b.fptoui)(value, to)
+            return (b.fptosi if dtype.kind == "i" else b.fptoui)(value, kind)
         if source.kind == "b" or dtype.itemsize > source.itemsize:
-            return (b.sext if signed else b.zext)(value, to)
-        return b.trunc(value, to) if dtype.itemsize < source.itemsize else value
+            return (b.sext if signed else b.zext)(value, kind)
+        return b.trunc(value, kind) if dtype.itemsize < source.itemsize else value
 
     def reinterpret(self, value: Value, dtype: np.dtype) -> Value:
         return self.builder.bitcast(value, self.type(dtype))
@@ -146,10 +145,6 @@ class Function:
         self.builder = ir.IRBuilder(function.append_basic_block())
         self.arguments = dict(zip(arguments, function.args, strict=True))
 
-    def number(self, name: str) -> Value:
-        """Returns an argument that is a number."""
-        return self.arguments[name]
-
     def pointer(self, name: str) -> Value:
         """Emits the pointer of an argument that is an address."""
         return self.builder.inttoptr(self.arguments[name], POINTER)
@@ -164,10 +159,10 @@ class Function:
         phis = [b.phi(value.type) for value in carried]
         b.cbranch(b.icmp_signed("<", index, stop), inside, after)
         b.position_at_end(inside)
-        following = body(index, phis)
-        following = [b.add(index, I64(1)), *following]
-        for phi, first, new in zip([index, *phis], [I64(0), *carried], following, strict=True):
-            phi.add_incoming(first, before)
+        carried_next = body(index, phis)
+        carried_next = [b.add(index, I64(1)), *carried_next]
+        for phi, start, new in zip([index, *phis], [I64(0), *carried], carried_next, strict=True):
+            phi.add_incoming(start, before)
             phi.add_incoming(new, b.block)
         b.branch(head)
         b.position_at_end(after)

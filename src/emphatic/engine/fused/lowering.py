@@ -7,117 +7,33 @@ for all lanes, and reaches the lanes through a slot of a table.
 """
 
 import itertools
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from typing import Any, Protocol, runtime_checkable, TypeAlias
+from typing import Any, TypeAlias
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 from numpy.typing import DTypeLike
 
 from . import elementary
+from .values import (
+    FusionError,
+    identity,
+    IndexedArray,
+    is_lane,
+    JaxValue,
+    Lane,
+    LaneArray,
+    Machine,
+    Slot,
+    Uniform,
+    Value,
+)
 
-MachineValue: TypeAlias = Any
-"""A value of a machine, such as an LLVM value; only the machine looks inside."""
 Parameters: TypeAlias = dict[str, Any]
 """The parameters of an equation of a jaxpr."""
-LaneArray: TypeAlias = np.ndarray
-"""An array of objects, each a [Lane]."""
-KnownArray: TypeAlias = Any
-"""Whatever JAX takes for an array and knows while it traces; it may be a random key."""
-Constant: TypeAlias = float | int | np.generic
-"""A number that is the same for all lanes, and known."""
-
-
-class FusionError(Exception):
-    """A step that cannot be fused; the message says why."""
-
-
-@runtime_checkable
-class Machine(Protocol):
-    """What the interpreter needs of a machine; types of numbers are NumPy's."""
-
-    def constant(self, value: Constant, dtype: np.dtype) -> MachineValue: ...
-    def uniform(self, table: str, column: int) -> MachineValue: ...
-    def load(self, array: int, index: MachineValue, dtype: np.dtype) -> MachineValue: ...
-    def apply(self, name: str, dtype: np.dtype, *operands: MachineValue) -> MachineValue: ...
-    def convert(self, value: MachineValue, source: np.dtype, dtype: np.dtype) -> MachineValue: ...
-    def reinterpret(self, value: MachineValue, dtype: np.dtype) -> MachineValue: ...
-
-
-@dataclass(frozen=True)
-class Lane:
-    """One lane value; a product remembers its factors, so that adding to it is one rounding."""
-
-    raw: MachineValue
-    dtype: np.dtype
-    factors: tuple["Lane", "Lane"] | None = None
-
-
-@dataclass(frozen=True)
-class IndexedArray:
-    """An array in memory that lanes read by index."""
-
-    number: int
-    shape: tuple[int, ...]
-    dtype: np.dtype
-
-
-@dataclass(frozen=True, eq=False)
-class Uniform:
-    """An array that is the same for all lanes: an input, or a primitive of other ones."""
-
-    shape: tuple[int, ...]
-    dtype: Any  # of NumPy, or of a random key
-    varies: bool  # with the experience; otherwise it is fixed for the run
-    timed: bool  # with the time itself, so that equal samples do not have equal values
-    eqn: JaxprEqn | None = None
-    inputs: tuple["Uniform | KnownArray", ...] = ()
-    output: int = 0
-
-
-Slot: TypeAlias = tuple[Uniform, int]
-"""An entry of a uniform array, by its index."""
-Value: TypeAlias = LaneArray | IndexedArray | Uniform | KnownArray
-"""What a variable of a jaxpr may stand for."""
-
-
-def evaluate(nodes: Sequence[Uniform], known: Mapping[Uniform, KnownArray]) -> list[KnownArray]:
-    """Returns the arrays that uniform expressions stand for, given those of the inputs."""
-    results: dict[tuple[int, int], Sequence[KnownArray]] = {}
-
-    def value(node: Uniform | KnownArray) -> KnownArray:
-        if not isinstance(node, Uniform):
-            return node
-        if node in known:
-            return known[node]
-        if node.eqn is None:
-            raise KeyError(node)
-        once = id(node.eqn), id(node.inputs)  # all empty inputs are one tuple
-        if once not in results:
-            eqn, inputs = node.eqn, [value(each) for each in node.inputs]
-            bound = eqn.primitive.get_bind_params(eqn.params)  # JAX 0.11 dropped the functions
-            functions, parameters = bound if isinstance(bound, tuple) else ((), bound)
-            result = eqn.primitive.bind(*functions, *inputs, **parameters)
-            results[once] = result if eqn.primitive.multiple_results else [result]
-        return results[once][node.output]
-
-    return [value(node) for node in nodes]
-
-
-def find_inputs(nodes: Sequence[Uniform]) -> set[Uniform]:
-    """Returns the inputs that uniform expressions depend on."""
-    visited, unvisited = set[Uniform](), list[Uniform | KnownArray](nodes)
-    while unvisited:
-        node = unvisited.pop()
-        if isinstance(node, Uniform) and node not in visited:
-            visited.add(node)
-            unvisited += node.inputs
-    return {node for node in visited if node.eqn is None}
 
 
 class Lowering:
@@ -143,11 +59,11 @@ class Lowering:
             return np.asarray(atom.val) if isinstance(atom, Literal) else env[atom]
 
         for eqn in jaxpr.eqns:
-            outputs = self._equation(eqn, [read(atom) for atom in eqn.invars])
+            outputs = self._lower_equation(eqn, [read(atom) for atom in eqn.invars])
             env |= zip(eqn.outvars, outputs, strict=True)
         return [read(atom) for atom in jaxpr.outvars]
 
-    def lanes(self, value: Value) -> LaneArray:
+    def to_lanes(self, value: Value) -> LaneArray:
         """Returns a value of any kind as an array of lane values."""
         if isinstance(value, IndexedArray):
             raise FusionError("an array in memory that is not read by one index")
@@ -155,13 +71,13 @@ class Lowering:
             return value
         if isinstance(value, Uniform):
             if value.eqn is not None and value.eqn.primitive.name in STRUCTURE:
-                inputs = [self.lanes(each) for each in value.inputs]  # moved, not stored again
+                inputs = [self.to_lanes(x) for x in value.inputs]  # moved, not stored again
                 return STRUCTURE[value.eqn.primitive.name](inputs, value.eqn.params)
-            return self._slots(value)
+            return self._read_slots(value)
         dtype = value.dtype
-        return _map_entries(lambda entry: Lane(self.machine.constant(entry, dtype), dtype), value)
+        return _map_entries(lambda entry: self.constant(entry, dtype), value)
 
-    def _slots(self, value: Uniform) -> LaneArray:
+    def _read_slots(self, value: Uniform) -> LaneArray:
         if np.issubdtype(value.dtype, np.integer):
             raise FusionError("a whole number that changes with the experience is used in lanes")
         out, table = np.empty(value.shape, object), self.choose_table(value)
@@ -172,25 +88,25 @@ class Lowering:
                 slots.append((value, index))
             lane = Lane(self.machine.uniform(table, column), self.dtype)
             if value.dtype == bool:
-                lane = self.apply("ne", lane, self.number(0.0, self.dtype), dtype=bool)
+                lane = self.apply("ne", lane, self.constant(0.0, self.dtype), dtype=bool)
             out.flat[index] = lane
         return out
 
-    def _equation(self, eqn: JaxprEqn, inputs: list[Value]) -> Sequence[Value]:
+    def _lower_equation(self, eqn: JaxprEqn, inputs: list[Value]) -> Sequence[Value]:
         name, parameters = eqn.primitive.name, eqn.params
         if name in CALLS:
             inner = parameters["jaxpr" if "jaxpr" in parameters else "call_jaxpr"]
             return self.run(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), inputs)
-        if not any(_is_lane(value) for value in inputs):
-            return self._uniform(eqn, tuple(inputs))
+        if not any(is_lane(value) for value in inputs):
+            return self._make_uniform(eqn, tuple(inputs))
         if name in STRUCTURE:
-            return [STRUCTURE[name]([self.lanes(value) for value in inputs], parameters)]
+            return [STRUCTURE[name]([self.to_lanes(value) for value in inputs], parameters)]
         if name in RULES:
             return [RULES[name](self, inputs, eqn)]
         raise FusionError(f"the primitive {name!r} has no form in lanes")
 
-    def _uniform(self, eqn: JaxprEqn, inputs: tuple[Uniform | KnownArray, ...]) -> list[Uniform]:
-        """The same primitive of the same values is one expression, so that lanes can share it."""
+    def _make_uniform(self, eqn: JaxprEqn, inputs: tuple[Uniform | JaxValue, ...]) -> list[Uniform]:
+        """Returns one expression for equal primitives of equal values, which lanes then share."""
         key = eqn.primitive.name, str(eqn.params), tuple(map(identity, inputs))
         if key not in self._expressions:
             nodes = [value for value in inputs if isinstance(value, Uniform)]
@@ -201,7 +117,7 @@ class Lowering:
             ]
         return self._expressions[key]
 
-    def equal(self, value: Uniform | KnownArray, number: int) -> Value:
+    def equal(self, value: Uniform | JaxValue, number: int) -> Value:
         """Returns whether a uniform whole number is this one."""
         closed = jax.make_jaxpr(lambda v: v == number)(jax.ShapeDtypeStruct((), value.dtype))
         return self.run(closed.jaxpr, closed.consts, [value])[0]
@@ -236,39 +152,30 @@ class Lowering:
                 return self.apply("fma", *a.factors, self.apply("neg", b))
         return self.apply("sub", a, b)
 
-    def tree(self, combine: Callable[[Lane, Lane], Lane], entries: Sequence[Lane]) -> Lane:
+    def reduce(self, combine: Callable[[Lane, Lane], Lane], entries: Sequence[Lane]) -> Lane:
         """Reduces entries as a balanced tree."""
         if not entries:
             raise FusionError("a reduction of nothing")
         if len(entries) == 1:
             return entries[0]
         half = (len(entries) + 1) // 2
-        return combine(self.tree(combine, entries[:half]), self.tree(combine, entries[half:]))
+        return combine(self.reduce(combine, entries[:half]), self.reduce(combine, entries[half:]))
 
     def scale(self, value: Lane, n: Lane) -> Lane:
         """Emits a value times 2^n for a whole n, in two halves since 2^n itself may overflow."""
         double = n.dtype == np.float64
-        whole, shift, bias = (np.dtype("i8"), 52, 1023) if double else (np.dtype("i4"), 23, 127)
-        both = Lane(self.machine.convert(n.raw, n.dtype, whole), whole)
-        both = self.apply("add", both, self.number(2 * bias, whole))
-        half = self.apply("shift_right_logical", both, self.number(1, whole))
-        for exponent in (half, self.apply("sub", both, half)):
-            bits = self.apply("shift_left", exponent, self.number(shift, whole))
+        integer, shift, bias = (np.dtype("i8"), 52, 1023) if double else (np.dtype("i4"), 23, 127)
+        exponent = Lane(self.machine.convert(n.raw, n.dtype, integer), integer)
+        exponent = self.apply("add", exponent, self.constant(2 * bias, integer))
+        first_half = self.apply("shift_right_logical", exponent, self.constant(1, integer))
+        for part in (first_half, self.apply("sub", exponent, first_half)):
+            bits = self.apply("shift_left", part, self.constant(shift, integer))
             value = self.mul(value, Lane(self.machine.reinterpret(bits.raw, n.dtype), n.dtype))
         return value
 
-    def number(self, value: float | int, dtype: np.dtype) -> Lane:
+    def constant(self, value: float | int, dtype: np.dtype) -> Lane:
         """Returns a number as a lane value."""
         return Lane(self.machine.constant(value, dtype), dtype)
-
-
-def identity(value: Uniform | KnownArray) -> Hashable:
-    """Returns what is equal for equal values: a node itself, or the bytes of a known array."""
-    if isinstance(value, Uniform):
-        return value
-    if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
-        return id(value)
-    return np.shape(value), value.dtype, np.asarray(value).tobytes()
 
 
 CALLS = {"jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat2"}
@@ -278,11 +185,6 @@ def _shaped(var: Var) -> ShapedArray:
     if not isinstance(var.aval, ShapedArray):
         raise FusionError(f"a value of type {var.aval} is not an array")
     return var.aval
-
-
-def _is_lane(value: Value) -> bool:
-    is_array = isinstance(value, np.ndarray) and value.dtype == object
-    return is_array or isinstance(value, IndexedArray)
 
 
 def _map_entries(function: Callable[..., Lane], *arrays: np.ndarray) -> LaneArray:
@@ -328,7 +230,7 @@ Rule: TypeAlias = Callable[[Lowering, list[Value], JaxprEqn], LaneArray]
 
 def _elementwise(function: Callable[..., Lane]) -> Rule:
     def rule(lowering: Lowering, inputs: list[Value], eqn: JaxprEqn) -> LaneArray:
-        lanes = [lowering.lanes(value) for value in inputs]
+        lanes = [lowering.to_lanes(value) for value in inputs]
         return _map_entries(lambda *entries: function(lowering, *entries), *lanes)
 
     return rule
@@ -346,14 +248,14 @@ def _convert(lowering: Lowering, inputs: list[Value], eqn: JaxprEqn) -> LaneArra
             return entry
         return Lane(lowering.machine.convert(entry.raw, entry.dtype, to), to)
 
-    return _map_entries(convert, lowering.lanes(inputs[0]))
+    return _map_entries(convert, lowering.to_lanes(inputs[0]))
 
 
 def _dot(lowering: Lowering, inputs: list[Value], eqn: JaxprEqn) -> LaneArray:
     (left_sum, right_sum), (left_batch, right_batch) = eqn.params["dimension_numbers"]
 
     def arrange(value: Value, batch: Sequence[int], summed: Sequence[int]) -> LaneArray:
-        x = lowering.lanes(value)
+        x = lowering.to_lanes(value)
         free = [axis for axis in range(x.ndim) if axis not in (*batch, *summed)]
         x = np.transpose(x, (*batch, *free, *summed))
         ends = np.cumsum([0, len(batch), len(free), len(summed)])
@@ -365,23 +267,23 @@ def _dot(lowering: Lowering, inputs: list[Value], eqn: JaxprEqn) -> LaneArray:
     products = _map_entries(lowering.mul, left[:, :, None, :], right[:, None, :, :])
     out = np.empty(products.shape[:-1], object)
     for index in np.ndindex(out.shape):
-        terms = list(products[index]) or [lowering.number(0.0, np.dtype(aval.dtype))]
-        out[index] = lowering.tree(lowering.add, terms)
+        terms = list(products[index]) or [lowering.constant(0.0, np.dtype(aval.dtype))]
+        out[index] = lowering.reduce(lowering.add, terms)
     return out.reshape(aval.shape)
 
 
 def _reduce(combine: Callable[[Lowering, Lane, Lane], Lane], empty: float | None = None) -> Rule:
     def rule(lowering: Lowering, inputs: list[Value], eqn: JaxprEqn) -> LaneArray:
         axes, aval = tuple(eqn.params["axes"]), _shaped(eqn.outvars[0])
-        x = lowering.lanes(inputs[0])
+        x = lowering.to_lanes(inputs[0])
         x = np.moveaxis(x, axes, range(x.ndim - len(axes), x.ndim))
         x = x.reshape(*aval.shape, int(np.prod(x.shape[len(aval.shape) :])))
         out = np.empty(aval.shape, object)
         for index in np.ndindex(out.shape):
             entries = list(x[index])
             if not entries and empty is not None:
-                entries = [lowering.number(empty, np.dtype(aval.dtype))]
-            out[index] = lowering.tree(lambda a, b: combine(lowering, a, b), entries)
+                entries = [lowering.constant(empty, np.dtype(aval.dtype))]
+            out[index] = lowering.reduce(lambda a, b: combine(lowering, a, b), entries)
         return out
 
     return rule
@@ -389,11 +291,11 @@ def _reduce(combine: Callable[[Lowering, Lane, Lane], Lane], empty: float | None
 
 def _power(lowering: Lowering, inputs: list[Value], eqn: JaxprEqn) -> LaneArray:
     def power(entry: Lane) -> Lane:
-        exponent, one = eqn.params["y"], lowering.number(1.0, entry.dtype)
-        product = lowering.tree(lowering.mul, [entry] * abs(exponent) or [one])
+        exponent, one = eqn.params["y"], lowering.constant(1.0, entry.dtype)
+        product = lowering.reduce(lowering.mul, [entry] * abs(exponent) or [one])
         return product if exponent >= 0 else lowering.apply("div", one, product)
 
-    return _map_entries(power, lowering.lanes(inputs[0]))
+    return _map_entries(power, lowering.to_lanes(inputs[0]))
 
 
 def _look_up(lowering: Lowering, inputs: list[Value], eqn: JaxprEqn) -> LaneArray:
@@ -402,19 +304,19 @@ def _look_up(lowering: Lowering, inputs: list[Value], eqn: JaxprEqn) -> LaneArra
     if isinstance(array, IndexedArray):
         if sizes != (1,):
             raise FusionError("more than one entry of an array in memory")
-        index: Lane = lowering.lanes(indices[0]).item()
+        index: Lane = lowering.to_lanes(indices[0]).item()
         raw = lowering.machine.load(array.number, index.raw, array.dtype)
         return np.array([Lane(raw, array.dtype)], object)
-    x = lowering.lanes(array)
+    x = lowering.to_lanes(array)
     for axis, (size, position) in enumerate(zip(sizes, indices, strict=True)):
         if size == x.shape[axis]:
             continue
-        if size != 1 or _is_lane(position):
+        if size != 1 or is_lane(position):
             raise FusionError("an index that differs between lanes, or a range of them")
         entries = np.split(x, x.shape[axis], axis)
         x = entries[-1]
         for number in reversed(range(len(entries) - 1)):
-            equal = lowering.lanes(lowering.equal(position, number))
+            equal = lowering.to_lanes(lowering.equal(position, number))
             x = _map_entries(partial(lowering.apply, "select"), equal, entries[number], x)
     return x
 

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 from threading import Lock
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -13,28 +14,31 @@ from jaxtyping import Float, Int32, PyTree, UInt32
 from ..batch import Batch, TABLE_BYTES
 from ..stream import Stream
 from .llvm import Function, I32, I64, Value, Vector
-from .lowering import (
+from .lowering import Lowering
+from .schedule import emit, order_nodes, Recorder, STATE
+from .values import (
     evaluate,
     find_inputs,
     FusionError,
     identity,
-    KnownArray,
+    JaxValue,
     Lane,
     LaneArray,
-    Lowering,
     MachineValue,
     Slot,
     Uniform,
 )
-from .schedule import emit, order_nodes, Recorder, STATE
 
 MAX_STATE = 160  # numbers of a state: beyond, a step is all loads and stores
 MAX_INSTRUCTIONS = 40_000  # of a step: beyond, compilation takes minutes
 TABLES = ("fixed", "row", "step")
 NUM_ROWS = 4096  # rows of a table that are evaluated at once
-NUM_CACHED = 512  # such blocks of times that are kept
+NUM_CACHED = 512  # such blocks of times in the cache
 SIZES = ("groups", "padded", "chunks", "row_width", "step_width")
 ARRAYS = ("lengths", "rows", *TABLES, "lanes", "states", "sums")
+
+RowNumbers: TypeAlias = UInt32[np.ndarray, " t"]
+Rows: TypeAlias = Float[np.ndarray, "t columns"]
 
 
 def lane_array(
@@ -57,29 +61,29 @@ class UniformTable:
     def __init__(self, program: "StepProgram", slots: Sequence[Slot]):
         self.batch, self.stream, self.num_columns = program.batch, program.stream, len(slots)
         nodes = list(dict.fromkeys(node for node, _ in slots))
-        first = dict(zip(nodes, np.cumsum([0, *map(_size, nodes)]), strict=False))
-        order = np.array([first[node] + index for node, index in slots], int)
-        known, observed = program.known, program.observed
+        offsets = dict(zip(nodes, np.cumsum([0, *map(_size, nodes)]), strict=False))
+        order = np.array([offsets[node] + index for node, index in slots], int)
+        fixed, observed = program.fixed_arrays, program.observed_inputs
         self._needs_sample = any(leaf in find_inputs(nodes) for leaf in observed if not leaf.timed)
 
         def evaluate_row(leaves: list[jax.Array]) -> jax.Array:
-            values = evaluate(nodes, known | dict(zip(observed, leaves, strict=True)))
+            values = evaluate(nodes, fixed | dict(zip(observed, leaves, strict=True)))
             columns = [jnp.ravel(value).astype(self.batch.dtype) for value in values]
             return jnp.concatenate(columns)[order]
 
         self._evaluate_rows = jax.jit(jax.vmap(evaluate_row))
-        self._cache: dict[int, np.ndarray] = {}
+        self._cache: dict[int, Rows] = {}
         self._lock = Lock()
 
-    def at_steps(self, rows: UInt32[np.ndarray, " t"], time: int) -> Float[np.ndarray, "t columns"]:
-        """Returns the table from a time on; what depends on time alone is kept for all seeds."""
+    def evaluate_steps(self, rows: RowNumbers, time: int) -> Rows:
+        """Returns the table from a time on; what depends on time alone is cached for all seeds."""
         if self._needs_sample or not self.num_columns:
             return self.evaluate(rows, (time + np.arange(len(rows))).astype(np.int32))
         first, last = time // NUM_ROWS, (time + len(rows) - 1) // NUM_ROWS
-        blocks = np.concatenate([self._times(block) for block in range(first, last + 1)])
+        blocks = np.concatenate([self._evaluate_times(block) for block in range(first, last + 1)])
         return blocks[time - first * NUM_ROWS :][: len(rows)]
 
-    def _times(self, block: int) -> Float[np.ndarray, "times columns"]:
+    def _evaluate_times(self, block: int) -> Rows:
         with self._lock:
             if block not in self._cache:
                 times = (block * NUM_ROWS + np.arange(NUM_ROWS)).astype(np.int32)
@@ -88,9 +92,7 @@ class UniformTable:
                     del self._cache[next(iter(self._cache))]
             return self._cache[block]
 
-    def evaluate(
-        self, rows: UInt32[np.ndarray, " t"], times: Int32[np.ndarray, " t"]
-    ) -> Float[np.ndarray, "t columns"]:
+    def evaluate(self, rows: RowNumbers, times: Int32[np.ndarray, " t"]) -> Rows:
         """Returns the table at samples, by their rows of the stream, and times."""
         out = np.empty((len(rows), self.num_columns), self.batch.dtype)
         if not self.num_columns:
@@ -126,31 +128,31 @@ class StepProgram:
         with jax.enable_x64(batch.dtype == np.float64):
             arguments = batch.lane, batch.state, batch.shared, batch.example
             closed = jax.make_jaxpr(batch.step)(*arguments)
-        arrays: list[KnownArray] = [*jax.tree.leaves(batch.shared), *closed.consts]
+        arrays: list[JaxValue] = [*jax.tree.leaves(batch.shared), *closed.consts]
         nodes: dict[object, Uniform] = {}
         fixed = [
             nodes.setdefault(identity(a), Uniform(np.shape(a), a.dtype, False, False))
             for a in arrays
         ]
-        self.known = dict(zip(fixed, arrays, strict=True))
-        self.observed = [
+        self.fixed_arrays = dict(zip(fixed, arrays, strict=True))
+        self.observed_inputs = [
             Uniform(np.shape(leaf), leaf.dtype, True, leaf is batch.example.time)
             for leaf in jax.tree.leaves(batch.example)
         ]
-        self._tabulated = stream.num_rows * batch.row_bytes <= TABLE_BYTES
+        self._has_row_table = stream.num_rows * batch.row_bytes <= TABLE_BYTES
         slots = self._record(closed, fixed)
         self.tables = {name: UniformTable(self, slots.get(name, [])) for name in TABLES}
         zero = np.zeros(1, np.uint32), np.zeros(1, np.int32)
         self.fixed_table = self.tables["fixed"].evaluate(*zero)
         self.row_table = np.zeros((0, 0), batch.dtype)
-        if self._tabulated:
+        if self._has_row_table:
             rows = np.arange(stream.num_rows, dtype=np.uint32)
             self.row_table = self.tables["row"].evaluate(rows, np.zeros(len(rows), np.int32))
 
     def _choose_table(self, node: Uniform) -> str:
         if not node.varies:
             return "fixed"
-        return "row" if self._tabulated and not node.timed else "step"
+        return "row" if self._has_row_table and not node.timed else "step"
 
     def _record(self, closed: ClosedJaxpr, fixed: Sequence[Uniform]) -> dict[str, list[Slot]]:
         """Records one step, and returns the uniform values that it reads."""
@@ -165,10 +167,10 @@ class StepProgram:
         lanes, state = input_arrays("lane", batch.lane), input_arrays(STATE, batch.state)
         num_shared = len(jax.tree.leaves(batch.shared))
         lowering = Lowering(recorder, batch.dtype, self._choose_table)
-        arguments = [*lanes, *state, *fixed[:num_shared], *self.observed]
+        arguments = [*lanes, *state, *fixed[:num_shared], *self.observed_inputs]
         results = lowering.run(closed.jaxpr, fixed[num_shared:], arguments)
         self.inputs = [lane.raw for array in (*lanes, *state) for lane in array.flat]
-        self.outputs = [lane.raw for array in results for lane in lowering.lanes(array).flat]
+        self.outputs = [lane.raw for array in results for lane in lowering.to_lanes(array).flat]
         self.order = order_nodes(self.outputs)
         if len(self.order) > MAX_INSTRUCTIONS:
             raise FusionError(f"a step has more than {MAX_INSTRUCTIONS} instructions")
@@ -195,7 +197,7 @@ def emit_group(program: StepProgram, f: Function, machine: Vector, group: Value)
     machine.rows["fixed"] = arrays["fixed"]
 
     def lane_index(row: Value) -> Value:  # where the group begins in a row of lanes
-        return b.add(b.mul(group, I64(width)), b.mul(f.number("padded"), row))
+        return b.add(b.mul(group, I64(width)), b.mul(f.arguments["padded"], row))
 
     def chunk_index(chunk: Value, count: int, number: int) -> Value:
         return lane_index(b.add(b.mul(chunk, I64(count)), I64(number)))
@@ -217,7 +219,7 @@ def emit_group(program: StepProgram, f: Function, machine: Vector, group: Value)
             address = machine.address(arrays["rows"], index, np.uint32)
             row = b.zext(b.load(address, typ=I32), I64)
             for table, number in (("row", row), ("step", index)):
-                first = b.mul(number, f.number(f"{table}_width"))
+                first = b.mul(number, f.arguments[f"{table}_width"])
                 machine.rows[table] = machine.address(arrays[table], first, batch.dtype)
             state, sums = carried[:num_state], carried[num_state:]
             inputs = dict(zip(program.inputs, [*lanes, *state], strict=True))
@@ -225,17 +227,17 @@ def emit_group(program: StepProgram, f: Function, machine: Vector, group: Value)
             measures = zip(sums, outputs[num_state:], strict=True)
             return [*outputs[:num_state], *(b.fadd(total, value) for total, value in measures)]
 
-        last = f.loop(num_steps, [*state, *zeros], emit_step)
-        following = b.add(chunk, I64(1))
-        for n, number in enumerate(last[:num_state]):
-            index = chunk_index(following, num_state, n)
+        carried_last = f.loop(num_steps, [*state, *zeros], emit_step)
+        next_chunk = b.add(chunk, I64(1))
+        for n, number in enumerate(carried_last[:num_state]):
+            index = chunk_index(next_chunk, num_state, n)
             machine.write(number, arrays["states"], index, batch.dtype)
-        for n, total in enumerate(last[num_state:]):
+        for n, total in enumerate(carried_last[num_state:]):
             index = chunk_index(chunk, num_measures, n)
             if batch.dtype != np.float64:
                 total = b.fpext(total, machine.type(np.float64))
             machine.write(total, arrays["sums"], index, np.float64)
         return [b.add(offset, num_steps)]
 
-    f.loop(f.number("chunks"), [I64(0)], emit_chunk)
+    f.loop(f.arguments["chunks"], [I64(0)], emit_chunk)
     return []  # nothing is carried from group to group

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .lowering import Constant, Machine, MachineValue
+from .values import Constant, Machine, MachineValue
 
 STATE = "state"  # how the names of inputs begin that change with every step
 
@@ -106,7 +106,7 @@ def emit(
 
     def value(node: Node) -> MachineValue:  # what is no function of the state: at its first use
         if node not in values:
-            arguments = [value(each) if isinstance(each, Node) else each for each in node.arguments]
+            arguments = [value(a) if isinstance(a, Node) else a for a in node.arguments]
             values[node] = getattr(machine, node.method)(*arguments)
         return values[node]
 

@@ -19,7 +19,7 @@ J_AXIS = (-20.0, -3.0)
 
 
 def draw(datasets: Datasets, authors: bool = False) -> "Drawing":
-    """J as in the paper, then beyond it; ratios and emphasis; variants of the authors' code."""
+    """Draws J as in the paper and beyond it; ratios and emphasis; variants of the authors' code."""
     palette = style.BLUE, style.VERMILION, style.GREEN, style.PURPLE, style.ORANGE
     colors: dict[str, str] = dict(zip(ALGORITHMS, palette, strict=True))
     ours = by_algorithm(datasets)
@@ -49,10 +49,11 @@ def draw(datasets: Datasets, authors: bool = False) -> "Drawing":
         if authors:
             shades = dict(zip(VARIANTS, (style.BLACK, style.ORANGE, style.SKY), strict=True))
             for panel, name in zip(axes[2], VARIED, strict=True):
-                for dataset in (each for each in datasets if each.attrs["algorithm"] == name):
-                    variant = dataset.attrs["variant"]
-                    color = shades.get(variant, colors[name])
-                    style.draw_band(panel, *_curves(dataset, "J"), color, label=variant)
+                for dataset in datasets:
+                    if dataset.attrs["algorithm"] == name:
+                        variant = dataset.attrs["variant"]
+                        color = shades.get(variant, colors[name])
+                        style.draw_band(panel, *_curves(dataset, "J"), color, label=variant)
                 _set_frame(panel, datasets, f"{LABELS[name]}: ours, the authors' and the paper's")
         for panel in axes.flat:
             panel.set_xlabel("steps")
@@ -69,7 +70,7 @@ def _curves(
 
 
 def _draw_runs(axes: "Axes", dataset: "xarray.Dataset", color: str) -> None:
-    """Mean and one standard deviation, or the mean alone where the axis is too small for both."""
+    """Draws mean and standard deviation, or the mean alone if the axis is too small for both."""
     time, curves = _curves(dataset, "J")
     label = f"{LABELS[dataset.attrs['algorithm']]}, {len(curves)} runs"
     if is_reacher(dataset) and np.nanmax(curves.std(axis=0)) > J_AXIS[1] - J_AXIS[0]:
@@ -80,7 +81,7 @@ def _draw_runs(axes: "Axes", dataset: "xarray.Dataset", color: str) -> None:
 
 
 def _set_frame(axes: "Axes", datasets: Datasets, title: str) -> None:
-    """The paper's axes, where it is the paper's task."""
+    """Sets the title and limits, which on Reacher are the paper's."""
     axes.set(title=title, xlim=(0, int(datasets[0]["steps"][-1])))
     if is_reacher(datasets[0]):
         axes.set_ylim(*J_AXIS)
@@ -92,7 +93,7 @@ def _set_frame(axes: "Axes", datasets: Datasets, title: str) -> None:
 def _draw_means(
     axes: "Axes", dataset: "xarray.Dataset", names: tuple[str, str], color: str
 ) -> None:
-    """Draws the mean over runs of one variable as a line, of another as dots."""
+    """Draws the mean over runs of one variable as a solid line, of another as a dotted one."""
     for name, line in zip(names, ("-", ":"), strict=True):
         time, curves = _curves(dataset, name)
         axes.plot(time, curves.mean(axis=0), line, color=color, lw=1.3)

@@ -17,7 +17,7 @@ STRIP = (0, 3, 6, 10, 15, 20, 30, 49)  # the times on the strip
 
 
 def write_film(folder: Path, q: Planar, goal: Planar, lengths: Sequence[float], title: str) -> None:
-    """Writes an episode of joints' angles `q`: moments of it as `film.png`, all as `film.gif`."""
+    """Writes an episode with joint angles `q`: some times as `film.png`, all as `film.gif`."""
     from matplotlib.animation import PillowWriter
 
     positions = joints(q, lengths)
@@ -39,7 +39,7 @@ def write_film(folder: Path, q: Planar, goal: Planar, lengths: Sequence[float], 
 
 
 def joints(q: Planar, lengths: Sequence[float]) -> Float[np.ndarray, "time 3 2"]:
-    """The positions of shoulder, elbow and fingertip at each time."""
+    """Returns the positions of shoulder, elbow and fingertip at each time."""
     angles = np.cumsum(q, axis=1)
     links = np.array(lengths)[:, None] * np.stack([np.cos(angles), np.sin(angles)], -1)
     return np.concatenate([np.zeros((len(q), 1, 2)), np.cumsum(links, axis=1)], axis=1)

@@ -22,44 +22,44 @@ LATE = 0.2  # the share of a run that stands for its end
 
 @cache
 def resting_objective() -> float:
-    r"""$J$ of a Reacher that does not move: the mean of many excursions without a torque."""
+    r"""Estimates $J$ of a Reacher that does not move, from many excursions without a torque."""
     import jax
     import jax.numpy as jnp
 
     from ...deep.environments.reacher import reacher
     from ...deep.evaluation import excursions
 
-    ours = reacher()
-    nothing = jnp.zeros(ours.low.shape, ours.low.dtype)
-    evaluate = excursions(ours, lambda *_: nothing, num_excursions=20_000, num_episodes=1)
+    environment = reacher()
+    no_torque = jnp.zeros(environment.low.shape, environment.low.dtype)
+    evaluate = excursions(environment, lambda *_: no_torque, num_excursions=20_000, num_episodes=1)
     return float(jax.jit(evaluate)(0.0, jax.random.key(0))["J"])
 
 
 def _J(dataset: "xarray.Dataset") -> Curves:
-    """J of each run at each evaluation; minus infinity from where a run diverged."""
+    """Returns J of each run at each evaluation; minus infinity once a run has diverged."""
     J, diverged = (dataset[name].transpose("run", "steps").values for name in ("J", "diverged"))
     return np.where(np.isfinite(J) & ~diverged.astype(bool), J, -np.inf).astype(np.float64)
 
 
 def _areas(dataset: "xarray.Dataset") -> Runs:
-    """The area under the curve of each run, as its mean over evaluations."""
+    """Returns the area under the curve of each run, as its mean over evaluations."""
     return _J(dataset).mean(axis=1)
 
 
 def _steps_to_solve(dataset: "xarray.Dataset") -> Runs:
-    """The steps of each run at its first evaluation above SOLVED; infinite if there is none."""
+    """Returns the steps of each run at its first evaluation above SOLVED, or infinity."""
     above = _J(dataset) > SOLVED
     return np.where(above.any(axis=1), dataset["steps"].values[above.argmax(axis=1)], np.inf)
 
 
 def _late(dataset: "xarray.Dataset") -> Curves:
-    """J over the last fifth of each run."""
+    """Returns J over the last fifth of each run."""
     J = _J(dataset)
     return J[:, int((1.0 - LATE) * J.shape[1]) :]
 
 
 def _spreads(dataset: "xarray.Dataset") -> Runs:
-    """The standard deviation of J over the last fifth of each run; infinite if it diverged."""
+    """Returns the standard deviation of J over the last fifth of each run; infinite if diverged."""
     late = _late(dataset)
     finite = np.isfinite(late)
     return np.where(finite.all(axis=1), np.where(finite, late, 0.0).std(axis=1), np.inf)
@@ -72,12 +72,12 @@ def _row(dataset: "xarray.Dataset") -> Summary:
         runs = J[:, times.index(time)] if time in times else np.full(len(J), np.nan)
         row[f"J_{time}"] = float(runs.mean())
         row[f"J_{time}_std"] = float(statistics.spread(runs)) if time in times else np.nan
-    reached = float(np.median(_steps_to_solve(dataset)))
+    steps_to_solve = float(np.median(_steps_to_solve(dataset)))
     return {
         **row,
         "auc": float(_areas(dataset).mean()),
         "auc_std": float(statistics.spread(_areas(dataset))),
-        STEPS_TO: reached if np.isfinite(reached) else None,
+        STEPS_TO: steps_to_solve if np.isfinite(steps_to_solve) else None,
         "diverged_runs": int(dataset["diverged"].any("steps").sum()),
     }
 
@@ -85,9 +85,9 @@ def _row(dataset: "xarray.Dataset") -> Summary:
 def _compare(
     measure: str, ours: Runs, theirs: OtherRuns, names: Sequence[str], sign: int = 1
 ) -> Summary:
-    """Whether ours are smaller, or larger if the sign is -1, over the runs that both have."""
-    both = min(len(ours), len(theirs))
-    pair = ours[:both], theirs[:both]
+    """Tests whether ours are smaller, or larger if the sign is -1, over the runs that both have."""
+    num_runs = min(len(ours), len(theirs))
+    pair = ours[:num_runs], theirs[:num_runs]
     first, second = (sign * runs for runs in pair)
     return {
         "measure": measure,
@@ -107,7 +107,7 @@ def _compare_speed(ours: "xarray.Dataset", theirs: "xarray.Dataset") -> list[Sum
 
 
 def by_algorithm(datasets: Datasets) -> dict[str, "xarray.Dataset"]:
-    """The datasets of our variants."""
+    """Returns the datasets of our variants by algorithm."""
     ours = (dataset for dataset in datasets if dataset.attrs["variant"] == "ours")
     return {dataset.attrs["algorithm"]: dataset for dataset in ours}
 
@@ -117,26 +117,26 @@ def is_reacher(dataset: "xarray.Dataset") -> bool:
 
 
 def summarise(datasets: Datasets) -> Summary:
-    """The rows of the figure, and the claims about those algorithms that were run."""
-    others = by_algorithm(datasets)
-    claims, ours = [], others.get("cof-pac")
-    if ours is not None and "ace" in others:
+    """Computes the rows of the figure, and the claims about those algorithms that were run."""
+    algorithms = by_algorithm(datasets)
+    claims, ours = [], algorithms.get("cof-pac")
+    if ours is not None and "ace" in algorithms:
         text = "COF-PAC solves the task faster than ACE"
-        claims.append(assess_claim(text, _compare_speed(ours, others["ace"])))
-    if ours is not None and "td3" in others:
+        claims.append(assess_claim(text, _compare_speed(ours, algorithms["ace"])))
+    if ours is not None and "td3" in algorithms:
         text = "COF-PAC is more stable than TD3 (standard deviation of J over a run's last fifth)"
-        pair = _spreads(ours), _spreads(others["td3"])
+        pair = _spreads(ours), _spreads(algorithms["td3"])
         claims.append(assess_claim(text, [_compare("spread of J", *pair, ("cof-pac", "td3"))]))
-    if ours is not None and "off-pac" in others:
+    if ours is not None and "off-pac" in algorithms:
         text = "Beyond the paper: COF-PAC solves the task faster than Off-PAC"
-        claims.append(assess_claim(text, _compare_speed(ours, others["off-pac"])))
+        claims.append(assess_claim(text, _compare_speed(ours, algorithms["off-pac"])))
         text = "Beyond the paper: Off-PAC solves the task faster than COF-PAC"
-        claims.append(assess_claim(text, _compare_speed(others["off-pac"], ours)))
+        claims.append(assess_claim(text, _compare_speed(algorithms["off-pac"], ours)))
     summary = {"rows": [_row(dataset) for dataset in datasets], "claims": claims}
     if ours is not None and ours.attrs["environment"] == "reacher":
         level, late = resting_objective(), _late(ours).mean(axis=1)
-        rest = np.full(len(late), level)
-        case = _compare("mean J of the last fifth", late, rest, ("cof-pac", "still"), -1)
+        still = np.full(len(late), level)
+        case = _compare("mean J of the last fifth", late, still, ("cof-pac", "still"), -1)
         text = f"Beyond the paper: COF-PAC ends above an arm that does not move (J = {level:.2f})"
         claims.append(assess_claim(text, [case]))
         summary["exact"] = [{"policy": "no torque", "J": level}]
@@ -144,7 +144,7 @@ def summarise(datasets: Datasets) -> Summary:
 
 
 def table(rows: Sequence[Summary]) -> Table:
-    """The table of the figure: a line for each row."""
+    """Returns the table of the figure: a line for each row."""
     columns = ["algorithm", "variant", "runs", *(f"J at {time:g}" for time in TIMES)]
     columns += ["area", f"steps to {SOLVED:g}", "diverged"]
     means = *(f"J_{time}" for time in TIMES), "auc"

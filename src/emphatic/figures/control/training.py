@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from ...deep.task import Task
 
 ALGORITHMS: tuple[str, ...] = ("cof-pac", "ace", "off-pac", "geoff-pac", "td3")
-MOST_RUNS = {"geoff-pac": 10, "td3": 6}  # of slow algorithms, unless all runs are asked for
+MAX_RUNS = {"geoff-pac": 10, "td3": 6}  # of slow algorithms, unless `full`
 NAMES = ("COF-PAC", "ACE", "Off-PAC", "Geoff-PAC", "TD3")
 LABELS: dict[str, str] = dict(zip(ALGORITHMS, NAMES, strict=True))
 VARIED, VARIANTS = ("cof-pac", "ace"), ("authors", "masked", "unclipped")  # besides ours
-NUM_STEPS, EVERY = 50_000, 1000
-SEEDS = 2**16  # of each seed, and of those there are as many
+NUM_STEPS, EVALUATE_EVERY = 50_000, 1000
+NUM_SEEDS = 2**16  # of runs for each seed of the figure, and of the figure
 
 
 def training_parts(
@@ -54,31 +54,32 @@ def training_parts(
     from ...deep.task import make_policy, make_task
 
     steps = NUM_STEPS if steps is None else steps
-    if steps % EVERY:
-        raise ValueError(f"steps: got {steps}; a multiple of {EVERY} is required")
-    for name, value, most in (("seed", seed, SEEDS - 1), ("runs", runs, SEEDS)):
-        if value > most:
-            raise ValueError(f"{name}: got {value}; at most {most} is possible")
+    if steps % EVALUATE_EVERY:
+        raise ValueError(f"steps: got {steps}; a multiple of {EVALUATE_EVERY} is required")
+    for name, value, largest in (("seed", seed, NUM_SEEDS - 1), ("runs", runs, NUM_SEEDS)):
+        if value > largest:
+            raise ValueError(f"{name}: got {value}; at most {largest} is possible")
     algorithms = ALGORITHMS if algorithms is None else tuple(dict.fromkeys(algorithms))
     if not algorithms:
         raise ValueError(f"algorithms: got none; known: {', '.join(ALGORITHMS)}")
     for name in algorithms:
         if name not in ALGORITHMS:
             raise unknown("algorithms", name, ALGORITHMS)
-    ours = make_task(env)
-    theirs = make_task(env, goals="square") if authors else ours
-    if theirs.environment is not None:
-        theirs = replace(theirs, environment=clip_actions(theirs.environment))
+    task = make_task(env)
+    authors_task = make_task(env, goals="square") if authors else task
+    if authors_task.environment is not None:
+        clipped = clip_actions(authors_task.environment)
+        authors_task = replace(authors_task, environment=clipped)
     settings: dict[str, dict[str, Any]] = {"ours": {}, "authors": AUTHORS, "unclipped": PAPER}
     settings["masked"] = {"emphasis_loss": masked_emphasis_loss}
     parts: list[Part] = []
     for name in algorithms:
         for variant in ("ours", *VARIANTS) if authors and name in VARIED else ("ours",):
-            variant_task = theirs if variant == "authors" else ours
-            learner = make_agent(name, make_policy(variant_task), **settings[variant])
-            num_runs = runs if full else min(runs, MOST_RUNS.get(name, runs))
-            seeds = range(SEEDS * seed, SEEDS * seed + num_runs)
-            parts.append(_part(name, variant, variant_task, learner, seeds, steps, not parts))
+            variant_task = authors_task if variant == "authors" else task
+            agent = make_agent(name, make_policy(variant_task), **settings[variant])
+            num_runs = runs if full else min(runs, MAX_RUNS.get(name, runs))
+            seeds = range(NUM_SEEDS * seed, NUM_SEEDS * seed + num_runs)
+            parts.append(_part(name, variant, variant_task, agent, seeds, steps, not parts))
     return parts
 
 
@@ -111,7 +112,7 @@ def _part(
             load_or_record(task, seeds, steps, folder / "experience"),
             seeds,
             steps,
-            evaluate_every=EVERY,
+            evaluate_every=EVALUATE_EVERY,
             checkpoint=folder / CHECKPOINTS / f"{name}.safetensors",
             on_evaluation=lambda done, _: on_progress(len(seeds) * done, total),
         )
@@ -120,7 +121,7 @@ def _part(
         policies = TrainedPolicies(*names, training.theta, training.seeds, steps, gamma)
         save_policies(policies, folder / "policies" / f"{name}.safetensors")
         if film and task.environment is not None:
-            _film(folder, algorithm, task.environment, agent, training)
+            _film_episode(folder, algorithm, task.environment, agent, training)
         dataset = to_dataset(training, algorithm, variant=variant, environment=task.name)
         dataset.attrs["provenance"] = json.dumps([provenance("scan")])
         write(path, dataset, definition)
@@ -129,7 +130,7 @@ def _part(
     return Part(name, len(seeds) * steps, run)
 
 
-def _film(
+def _film_episode(
     folder: Path, algorithm: str, environment: "Environment", agent: "Agent", training: "Training"
 ) -> None:
     """Films an episode of the first run's last policy."""
@@ -140,8 +141,8 @@ def _film(
     from .film import write_film
 
     theta = jax.tree.map(lambda leaf: leaf[0], training.theta)
-    play = jax.jit(lambda theta, key: rollout(environment, agent.act, theta, key))
-    states, reward, _ = play(theta, jax.random.key(training.seeds[0]))
-    after = f"{LABELS[algorithm]} after {training.steps[-1]:,} steps"
-    title = f"{after}: an episode that returns {float(reward.sum()):.1f}"
+    play_episode = jax.jit(lambda theta, key: rollout(environment, agent.act, theta, key))
+    states, reward, _ = play_episode(theta, jax.random.key(training.seeds[0]))
+    policy = f"{LABELS[algorithm]} after {training.steps[-1]:,} steps"
+    title = f"{policy}: an episode that returns {float(reward.sum()):.1f}"
     write_film(folder, np.asarray(states.q), np.asarray(states.goal), (LINK, TIP), title)

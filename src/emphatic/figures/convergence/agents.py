@@ -49,17 +49,17 @@ class Setting:
 
     @property
     def start(self) -> Float[np.ndarray, " p"]:
-        """The first parameters."""
+        """The initial parameters."""
         zeros = np.zeros(self.policy.num_parameters)
         return zeros if self.theta is None else np.asarray(self.theta, np.float64)
 
     def clock(self, times: Integer[np.ndarray, " t"]) -> Float[np.ndarray, " t"]:
         r"""$\sum_{k<t}\beta_k$, the time along which a mean field is followed, at times $t$."""
-        passed = np.concatenate([[0.0], np.cumsum(self.actor(np.arange(float(times.max()))))])
-        return passed[times]
+        sums = np.concatenate([[0.0], np.cumsum(self.actor(np.arange(float(times.max()))))])
+        return sums[times]
 
     def agent(self, problem: Problem, algorithm: str, ridge: Number) -> Agent:
-        """Algorithm 1, or the same with the trace or the interest in place of GEM."""
+        """Returns Algorithm 1, or the same with the trace or the interest in place of GEM."""
         speed = self.off_pac_speed if algorithm == "off-pac" else 1.0
         sources = {"cof-pac": gem(self.critics, ridge), "ace": followon(), "off-pac": followon(0)}
         return actor_critic(
@@ -73,7 +73,7 @@ class Setting:
         )
 
     def experiment(self, name: str) -> Experiment:
-        """All algorithms at all ridges."""
+        """Returns the experiment of all algorithms at all ridges."""
 
         def learners(problem: Problem) -> dict[str, Callable[..., Agent]]:
             return {
@@ -95,7 +95,7 @@ class Setting:
         )
 
     def definition(self, algorithm: str) -> str:
-        """Everything that an agent depends on besides its problem and its ridge, as text."""
+        """Describes all that an agent depends on besides its problem and its ridge."""
         policy = checksum("policy", {"features": np.asarray(self.policy.features)})[:16]
         speed = self.off_pac_speed if algorithm == "off-pac" else 1.0
         rates = f"critics={self.critics}, actor={speed:g}*{self.actor}, delay={self.delay}"
@@ -104,11 +104,11 @@ class Setting:
 
 
 def _start_at_zero(learner: Learner[State, Transition]) -> Learner[State, Transition]:
-    """The same learner, with weights that start at 0."""
+    """Returns the same learner with weights that start at 0."""
     return replace(learner, init=lambda key, y: jax.tree.map(jnp.zeros_like, learner.init(key, y)))
 
 
-# The counterexample: tabular critics, an actor that takes two states for one
+# The counterexample: tabular critics, an actor that cannot tell two states apart
 
 ALIASED = over_states(ACTOR_FEATURES, 2)
 NINE_TO_ONE = tuple(np.log([9.0, 9.0, 1.0, 1.0]))  # pi(a0) = 0.9
@@ -142,7 +142,7 @@ WARNINGS = {
     "a fast actor": replace(_COF_PAC, actor=polynomial(0.5, 0.9, 1e4)),
     "a large ridge": replace(_COF_PAC, ridges=(1e-1,)),
 }
-"""COF-PAC on the episodic counterexample, where one thing is changed."""
+"""COF-PAC on the episodic counterexample, with one setting changed in each."""
 
 # Baird's counterexample: one parameter of the actor for each state and action
 
@@ -167,18 +167,18 @@ BAIRD = tuple(
     for features, scale in SCALES.items()
 )
 
-# Garnets: an actor that takes states for one in pairs, and an emphasis critic that may do so too
+# Garnets: an actor that cannot tell pairs of states apart, nor perhaps can an emphasis critic
 
-STATES, NUM_GARNETS, DISCOUNT = 8, 10, 0.9
-_PAIRS = np.repeat(np.eye(STATES // 2), 2, axis=0)
+NUM_STATES, NUM_GARNETS, DISCOUNT = 8, 10, 0.9
+_PAIRS = np.repeat(np.eye(NUM_STATES // 2), 2, axis=0)
 _PAIRWISE = over_states(_PAIRS, 2)
 
 
 def aliased_garnet(seed: int, features: str) -> Problem:
-    """A Garnet whose emphasis critic is tabular, or as aliased as the actor; values are tabular."""
-    problem = garnet(STATES, 2, 2, num_features=1, discount=DISCOUNT, greediness=0.5, seed=seed)
-    x = np.eye(STATES) if features == "tabular" else _PAIRS
-    xa = np.eye(2 * STATES).reshape(STATES, 2, -1)
+    """Returns a Garnet with tabular values, its emphasis critic tabular or aliased as the actor."""
+    problem = garnet(NUM_STATES, 2, 2, num_features=1, discount=DISCOUNT, greediness=0.5, seed=seed)
+    x = np.eye(NUM_STATES) if features == "tabular" else _PAIRS
+    xa = np.eye(2 * NUM_STATES).reshape(NUM_STATES, 2, -1)
     return Problem(problem.mdp, problem.behavior, problem.interest, x, xa)
 
 
@@ -193,7 +193,7 @@ GARNETS = tuple(
         ridges=(1e-4,),
         num_steps=600_000,
         algorithms=ALGORITHMS if features == "tabular" else ("cof-pac",),
-        off_pac_speed=1.0 / (1.0 - DISCOUNT),  # the mean emphasis: no one wins by larger steps
+        off_pac_speed=1.0 / (1.0 - DISCOUNT),  # the mean emphasis: none wins by larger steps
     )
     for features in ("tabular", "aliased")
     for seed in range(NUM_GARNETS)

@@ -20,17 +20,17 @@ Times = Integer[np.ndarray, " time"]
 COLORS = {"off-pac": style.ORANGE, "ace": style.BLUE, "cof-pac": style.VERMILION}
 COLORS |= {"exact-gradient": style.BLACK}
 LABELS = dict(zip(COLORS, ("Off-PAC", "ACE", "COF-PAC", "exact gradient"), strict=True))
-SIX = (style.VERMILION, style.BLUE, style.GREEN, style.ORANGE, style.PURPLE, style.SKY)
+PALETTE = (style.VERMILION, style.BLUE, style.GREEN, style.ORANGE, style.PURPLE, style.SKY)
 RIDGES = 10.0 ** np.arange(-6, 1)
-SHOWN = (EPISODIC, CONTINUING, *BAIRD)
+PANELS = (EPISODIC, CONTINUING, *BAIRD)
 
 
 def draw(datasets: Datasets, authors: bool = False) -> "Drawing":
-    """J and the norms of Theorem 3 side by side; below, warnings, ridges and Garnets."""
+    """Draws J and the norms of Theorem 3 side by side; below, warnings, ridges and Garnets."""
     with style.context():
         drawing, axes = style.panels(4, 4, (13.6, 12.6))
-        for number, setting in enumerate(SHOWN):
-            row, column = number // 2, 2 * (number % 2)
+        for index, setting in enumerate(PANELS):
+            row, column = index // 2, 2 * (index % 2)
             _draw_objective(axes[row, column], datasets, setting)
             _draw_norms(axes[row, column + 1], datasets, setting)
         _draw_warnings(axes[3, 0], datasets)
@@ -39,20 +39,20 @@ def draw(datasets: Datasets, authors: bool = False) -> "Drawing":
             axis.remove()
         _draw_garnets(drawing.add_subplot(axes[3, 2].get_gridspec()[3, 2:]), datasets)
         handles, labels = axes[0, 0].get_legend_handles_labels()
-        more = axes[0, 1].get_legend_handles_labels()
-        place = {"loc": "outside upper center", "ncols": 7}
+        norm_handles, norm_labels = axes[0, 1].get_legend_handles_labels()
+        handles, labels = handles + norm_handles, labels + norm_labels
         title = "thick: the median over runs; faint: each run"
-        drawing.legend(handles + more[0], labels + more[1], title=title, **place)
+        drawing.legend(handles, labels, title=title, loc="outside upper center", ncols=7)
     return drawing
 
 
 def _draw_runs(axes: "Axes", time: Times, curves: Curves, color: str, label: str) -> None:
-    """The median over a faint line for every run: a band would hide the ones that are lost."""
+    """Draws the median over a faint line for every run: a band would hide runs that are lost."""
     axes.plot(time, curves.T, color=color, lw=0.4, alpha=0.35, rasterized=True)
     axes.plot(time, np.median(curves, axis=0), color=color, lw=1.8, label=label)
 
 
-def _set_steps(axes: "Axes", time: Times) -> None:
+def _set_time_axis(axes: "Axes", time: Times) -> None:
     axes.set(xlabel="steps", xscale="log", xlim=(time[0], time[-1]))
 
 
@@ -70,7 +70,7 @@ def _draw_objective(axes: "Axes", datasets: Datasets, setting: Setting) -> None:
     axes.plot([], [], "--", color=style.GREY, label="where the exact field leads")
     axes.set_title(rf"{setting.name}, $\eta = {_tex(ridge)}$")
     axes.set_ylabel(r"$J(\theta_t)$")
-    _set_steps(axes, time)
+    _set_time_axis(axes, time)
 
 
 def _draw_norms(axes: "Axes", datasets: Datasets, setting: Setting) -> None:
@@ -84,14 +84,14 @@ def _draw_norms(axes: "Axes", datasets: Datasets, setting: Setting) -> None:
     axes.fill_between(time, floor, np.median(bias, axis=0), color=style.SKY, alpha=0.15, lw=0)
     axes.set_ylim(bottom=floor)
     axes.set_title("along COF-PAC's path")
-    _set_steps(axes, time)
+    _set_time_axis(axes, time)
 
 
 def _draw_warnings(axes: "Axes", datasets: Datasets) -> None:
-    for (name, setting), color in zip(WARNINGS.items(), SIX, strict=False):
+    for (name, setting), color in zip(WARNINGS.items(), PALETTE, strict=False):
         runs = select_runs(datasets, setting, "cof-pac", setting.ridges[0])
         _draw_runs(axes, runs["time"].values, tracked_curves(runs)["objective"], color, name)
-        _set_steps(axes, runs["time"].values)
+        _set_time_axis(axes, runs["time"].values)
     axes.set_title("counterexample, COF-PAC: why two timescales")
     axes.set_ylabel(r"$J(\theta_t)$")
     axes.set_ylim(0.25, 1.3)
@@ -99,9 +99,9 @@ def _draw_warnings(axes: "Axes", datasets: Datasets) -> None:
 
 
 def _draw_ridges(axes: "Axes") -> None:
-    for setting, color in zip(SHOWN, SIX, strict=True):
+    for setting, color in zip(PANELS, PALETTE, strict=True):
         points = [conditioning(setting, ridge) for ridge in RIDGES]
-        times, bias = ([each[name] for each in points] for name in ("critic_time", "relative_bias"))
+        times, bias = ([p[name] for p in points] for name in ("critic_time", "relative_bias"))
         axes.plot(times, bias, "o-", color=color, ms=3, lw=1.2, label=setting.name)
     axes.set(xscale="log", yscale="log")
     axes.set_xlabel(r"time of the slowest critic, $1/\min\mathrm{Re}\,\lambda$")
@@ -111,23 +111,23 @@ def _draw_ridges(axes: "Axes") -> None:
 
 
 def _draw_garnets(axes: "Axes", datasets: Datasets) -> None:
-    shown = {
+    series = {
         "COF-PAC": ("cof-pac", 0, "o", style.VERMILION),
         "COF-PAC, aliased emphasis critic": ("cof-pac", NUM_GARNETS, "s", style.PURPLE),
         "ACE": ("ace", 0, "^", style.BLUE),
         "Off-PAC": ("off-pac", 0, "D", style.ORANGE),
     }
-    for shift, (label, (algorithm, first, marker, color)) in enumerate(shown.items()):
+    for index, (label, (algorithm, first, marker, color)) in enumerate(series.items()):
         gaps = []
-        for number in range(NUM_GARNETS):
-            setting = GARNETS[first + number]
+        for seed in range(NUM_GARNETS):
+            setting = GARNETS[first + seed]
             runs = select_runs(datasets, setting, algorithm, setting.ridges[0])
-            best = levels(GARNETS[number], setting.ridges[0])["exact-gradient"]
+            best = levels(GARNETS[seed], setting.ridges[0])["exact-gradient"]
             gaps.append(best - tracked_curves(runs)["objective"][:, -1])
-        middle = np.median(gaps, axis=1)
-        reach = np.abs(np.quantile(gaps, (0.1, 0.9), axis=1) - middle)
-        x = np.arange(NUM_GARNETS) + 0.17 * (shift - 1.5)
-        axes.errorbar(x, middle, reach, fmt=marker, color=color, ms=4, lw=0.8, label=label)
+        medians = np.median(gaps, axis=1)
+        bars = np.abs(np.quantile(gaps, (0.1, 0.9), axis=1) - medians)
+        x = np.arange(NUM_GARNETS) + 0.17 * (index - 1.5)
+        axes.errorbar(x, medians, bars, fmt=marker, color=color, ms=4, lw=0.8, label=label)
     axes.set_xticks(range(NUM_GARNETS))
     axes.set_yscale("log")
     axes.set_ylim(top=100.0 * axes.get_ylim()[1] ** 0.5)  # room for the legend

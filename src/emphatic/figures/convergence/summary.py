@@ -11,14 +11,14 @@ from ...experiments.tracking import TRACKED
 from ..figure import Curves, Datasets, Runs, Summary, Table
 from ..summary import assess, format_mean, format_number, medians, select
 from .agents import ALGORITHMS, CONTINUING, EPISODIC, GARNETS, LONGER, Setting, SETTINGS, WARNINGS
-from .levels import ascent, at_start, conditioning, covered_by_theorem_3, levels
+from .levels import ascent, conditioning, covered_by_theorem_3, levels, track_start
 
 if TYPE_CHECKING:
     import xarray
 
 LATE = 0.1  # the share of a run that stands for its end
-SMALL = 0.05  # of the first gradient's norm: what counts as 0
-CLEAR = 0.01  # of what the exact gradient gains: what counts as more
+SMALL = 0.05  # the share of the initial gradient norm that counts as 0
+CLEAR = 0.01  # the share of the exact gradient's gain that counts as more
 BOTH = ("cof-pac", "off-pac")
 CLAIMS = {
     "counterexample": "COF-PAC ends above Off-PAC on the counterexample in every run",
@@ -29,33 +29,33 @@ CLAIMS = {
     "critics",
 }
 
-_RUN = {f"{setting.problem}-{setting.features}": setting for setting in SETTINGS}
-_RUN |= {f"longer-{LONGER.problem}-{LONGER.features}": LONGER}
-_RUN |= {f"warning-{number}": setting for number, setting in enumerate(WARNINGS.values())}
-EXPERIMENTS = tuple(setting.experiment(name) for name, setting in _RUN.items())
+_NAMED_SETTINGS = {f"{setting.problem}-{setting.features}": setting for setting in SETTINGS}
+_NAMED_SETTINGS |= {f"longer-{LONGER.problem}-{LONGER.features}": LONGER}
+_NAMED_SETTINGS |= {f"warning-{index}": setting for index, setting in enumerate(WARNINGS.values())}
+EXPERIMENTS = tuple(setting.experiment(name) for name, setting in _NAMED_SETTINGS.items())
 
 
 def select_runs(
     datasets: Datasets, setting: Setting, algorithm: str, ridge: float
 ) -> "xarray.Dataset":
     """Selects the runs of an algorithm in a setting."""
-    dataset = datasets[list(_RUN.values()).index(setting)]
+    dataset = datasets[list(_NAMED_SETTINGS.values()).index(setting)]
     point = {"problem": setting.problem, "features": setting.features, "ridge": ridge}
     return select([dataset], algorithm, **point)
 
 
 def tracked_curves(runs: "xarray.Dataset") -> dict[str, Curves]:
-    """The objective and the norms along the paths of runs."""
+    """Returns the objective and the norms along the paths of runs."""
     return {name: runs[name].transpose("run", "time").values for name in TRACKED[:3]}
 
 
 def _ends(objective: Curves) -> Runs:
-    """J at the end of each run, and minus infinity for a run that diverged."""
+    """Returns J at the end of each run, and minus infinity for a run that diverged."""
     return np.where(np.isfinite(objective[:, -1]), objective[:, -1], -np.inf)
 
 
 def _smallest_differences(curves: Mapping[str, Curves]) -> Runs:
-    r"""The smallest $\|\nabla J\| - \|b\|$ over the last part of each run; infinite if diverged."""
+    r"""Returns the smallest late $\|\nabla J\| - \|b\|$ of each run; infinite if diverged."""
     difference = curves["gradient_norm"] - curves["bias_norm"]
     late = difference[:, int((1.0 - LATE) * difference.shape[1]) :]
     return np.where(np.isfinite(late), late, np.inf).min(axis=1)
@@ -83,7 +83,7 @@ def _row(point: Summary, steps: int, curves: Mapping[str, Curves], diverged: int
 
 
 def _rows(datasets: Datasets, setting: Setting, ridge: float) -> list[Summary]:
-    """A row for each algorithm, and one for exact gradient ascent at the same times."""
+    """Returns a row for each algorithm, and one for exact gradient ascent at the same times."""
     rows, steps, records = [], 0, 0
     for name in setting.algorithms:
         runs = select_runs(datasets, setting, name, ridge)
@@ -96,7 +96,7 @@ def _rows(datasets: Datasets, setting: Setting, ridge: float) -> list[Summary]:
 
 
 def summarise(datasets: Datasets) -> Summary:
-    """The rows of the figure, Theorem 3 and other claims, exact levels, and warnings."""
+    """Computes the rows of the figure, Theorem 3 and other claims, exact levels, and warnings."""
     points = [(setting, ridge) for setting in SETTINGS for ridge in setting.ridges]
     return {
         "rows": [row for point in points for row in _rows(datasets, *point)],
@@ -105,26 +105,31 @@ def summarise(datasets: Datasets) -> Summary:
             {
                 **_point(setting, "", ridge),
                 "levels": levels(setting, ridge),
-                **{f"first_{name}": value for name, value in at_start(setting, ridge).items()},
+                **{f"first_{name}": value for name, value in track_start(setting, ridge).items()},
                 **conditioning(setting, ridge),
             }
             for setting, ridge in points
         ],
         "warnings": [
-            {"variant": name, **_rows(datasets, each, ridge)[0], "levels": levels(each, ridge)}
-            for name, each in WARNINGS.items()
-            for ridge in each.ridges
+            {
+                "variant": name,
+                **_rows(datasets, setting, ridge)[0],
+                "levels": levels(setting, ridge),
+            }
+            for name, setting in WARNINGS.items()
+            for ridge in setting.ridges
         ],
     }
 
 
 def _theorem_3(datasets: Datasets) -> Summary:
-    """Theorem 3, run by run: whether the gradient falls into the band of the bias."""
+    """Tests Theorem 3 in each run: whether the gradient falls into the band of the bias."""
     cases, earlier = [], []
-    for setting, ridge in [(each, ridge) for each in (*SETTINGS, LONGER) for ridge in each.ridges]:
+    points = [(setting, ridge) for setting in (*SETTINGS, LONGER) for ridge in setting.ridges]
+    for setting, ridge in points:
         runs = select_runs(datasets, setting, "cof-pac", ridge)
         differences = _smallest_differences(tracked_curves(runs))
-        start = at_start(setting, ridge)
+        start = track_start(setting, ridge)
         limit = SMALL * start["gradient_norm"]
         covered, missing = covered_by_theorem_3(setting, ridge)
         case = {
@@ -140,28 +145,28 @@ def _theorem_3(datasets: Datasets) -> Summary:
             "missing": missing,
             "holds": bool((differences < limit).all()),
         }
-        again = setting is CONTINUING and ridge in LONGER.ridges
-        (earlier if again else cases).append(case)
-    held = sum(case["holds"] for case in cases)
+        runs_longer = setting is CONTINUING and ridge in LONGER.ridges
+        (earlier if runs_longer else cases).append(case)
+    num_held = sum(case["holds"] for case in cases)
     return {
         "claim": "Theorem 3: the smallest |grad J| - |b| of COF-PAC over the last tenth is below a "
         "twentieth of the first |grad J|, in every run",
-        "holds": held == len(cases),
-        "evidence": {"test": "every run", "held": held, "cases": cases, "earlier": earlier},
+        "holds": num_held == len(cases),
+        "evidence": {"test": "every run", "held": num_held, "cases": cases, "earlier": earlier},
     }
 
 
 def _compare(better: Runs, worse: Runs, names: Sequence[str] = BOTH, margin: float = 0) -> Summary:
-    """Whether the first ends above the second by a margin."""
+    """Tests whether the first ends above the second by a margin."""
     test = statistics.sign_test(-(better - margin), -worse)
     return {"medians": medians(names, better, worse), **test}
 
 
 def _compare_with_margin(ours: Runs, theirs: Runs, setting: Setting, other: Setting) -> Summary:
-    """COF-PAC above Off-PAC by a share of what the exact gradient gains; and the opposite."""
+    """Tests COF-PAC above Off-PAC by a share of the exact gradient's gain; and the opposite."""
     ridge = setting.ridges[0]
     exact, other_exact = levels(setting, ridge), levels(other, ridge)
-    gain = exact["exact-gradient"] - at_start(setting, ridge)["objective"]
+    gain = exact["exact-gradient"] - track_start(setting, ridge)["objective"]
     return {
         **_point(setting, "", ridge),
         **_compare(ours, theirs, margin=CLEAR * gain),
@@ -172,7 +177,7 @@ def _compare_with_margin(ours: Runs, theirs: Runs, setting: Setting, other: Sett
 
 
 def _comparisons(datasets: Datasets) -> list[Summary]:
-    """The claims about which algorithm ends above which, run by run."""
+    """Assesses the claims about which algorithm ends above which, run by run."""
 
     def ends(setting: Setting, algorithm: str, ridge: float | None = None) -> np.ndarray:
         ridge = setting.ridges[0] if ridge is None else ridge
@@ -183,20 +188,20 @@ def _comparisons(datasets: Datasets) -> list[Summary]:
         # the third ridge of the first is too large, as a warning
         ours, theirs = (ends(setting, name, ridge) for name in BOTH)
         case = _point(setting, "", ridge) | _compare(ours, theirs)
-        cases["counterexample"].append({**case, "also": bool((ours > theirs).all())})
+        cases["counterexample"].append({**case, "condition": bool((ours > theirs).all())})
     num_garnets = len(GARNETS) // 2  # those with tabular critics come first
     for setting, other in zip(GARNETS, 2 * GARNETS[:num_garnets], strict=True):
         pair = ends(setting, "cof-pac"), ends(other, "off-pac")
         cases[setting.features].append(_compare_with_margin(*pair, setting, other))
-    waits = ends(WARNINGS["from theta = 0, the actor waits"], "cof-pac")
-    patience = _compare(waits, ends(WARNINGS["from theta = 0"], "cof-pac"), ("waits", "does not"))
+    waiting = ends(WARNINGS["from theta = 0, the actor waits"], "cof-pac")
+    patience = _compare(waiting, ends(WARNINGS["from theta = 0"], "cof-pac"), ("waits", "does not"))
     cases["patience"].append(_point(EPISODIC, "cof-pac", 1e-3) | patience)
-    most = num_garnets // 2 + 1
-    return assess(CLAIMS, cases, tabular=most, aliased=most)
+    majority = num_garnets // 2 + 1
+    return assess(CLAIMS, cases, tabular=majority, aliased=majority)
 
 
 def table(rows: Sequence[Summary]) -> Table:
-    """The table of the figure: COF-PAC and the others at the end of each setting."""
+    """Returns the table of the figure: COF-PAC and the others at the end of each setting."""
     columns = ["problem", "features", "ridge", *ALGORITHMS, "exact gradient", "|grad J|", "|b|"]
     settings: dict[tuple[str, ...], Summary] = {}
     for row in rows:
