@@ -342,6 +342,8 @@ def test_a_pair_is_decided_by_its_interval_and_its_signs_together():
     assert not apart.is_decided
     touching = statistics.Interval(*map(np.asarray, (-1.0, -2.0, 0.0)))
     assert not dataclasses.replace(pairs["td", HOSTILE], difference=touching).is_decided
+    outlier = dataclasses.replace(pairs["td", HOSTILE], p_value=0.01, wins=0, losses=8)
+    assert not outlier.is_decided  # a smaller mean, because of one run of the other
     text = " ".join(text for _, text in Parsed(report.page([section(datasets=[_doubled()])])).texts)
     assert "has the smallest error of the last window" in text
     assert "decided against" in text

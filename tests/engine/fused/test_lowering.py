@@ -592,6 +592,14 @@ def test_what_all_lanes_share_is_evaluated_once_by_jax(name):
     assert bool(machine.lowering.slots.get("fixed")) == (name in ("two ranges", "fixed"))
 
 
+def test_one_function_of_two_values_has_two_results_also_if_both_are_evaluated_at_once():
+    sine = jax.jit(jnp.sin)
+    v, known = np.array([0.3, -1.2, 2.0]), Uniform((3,), np.dtype(np.float64), True, False)
+    closed = jax.make_jaxpr(lambda v: (sine(v), sine(2.0 * v)))(v)
+    nodes = Lowering(Recorder(), v.dtype).run(closed.jaxpr, closed.consts, [known])
+    np.testing.assert_allclose(evaluate(nodes, {known: v}), np.sin([v, 2.0 * v]), rtol=1e-15)
+
+
 def toy(step: Any, init: Any = None) -> Learner:
     """A learner of three numbers that predicts nothing of interest."""
     return Learner(
