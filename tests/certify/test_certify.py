@@ -561,6 +561,33 @@ def test_numbers_of_any_kind_are_step_sizes_and_lists_are_thetas():
     assert lists == arrays
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.asarray, jax.numpy.asarray])
+def test_numbers_of_every_type_are_certified_alike(kind):
+    numbers = {"ridge": 0.5, "step_size": 0.25, "actor_step_size": 0.125, "damping": 2.0}
+    expected = certify(CONTINUING, ALIASED, **numbers)
+    certificate = certify(CONTINUING, ALIASED, **{k: kind(v) for k, v in numbers.items()})
+    assert certificate.rows == expected.rows
+    assert certificate.ridge_cost == expected.ridge_cost
+    for name in numbers:
+        with pytest.raises(ValueError, match=": got nan"):
+            certify(CONTINUING, ALIASED, **{name: kind(np.nan)})
+        with pytest.raises(ValueError, match=": got True"):
+            certify(CONTINUING, ALIASED, **{name: True})
+
+
+@pytest.mark.parametrize("delay", [np.inf, np.float32("nan"), -1, jax.numpy.float32(-1), True])
+def test_an_agent_that_would_never_move_is_refused(delay):
+    """Theorem 3 would cover it."""
+    with pytest.raises(ValueError, match=r"^delay: got .*; the number of steps must be finite"):
+        make(GEM, GQ2, delay=delay)
+
+
+@pytest.mark.parametrize("bound", [np.float32(-1), jax.numpy.float32("nan"), np.inf, 0, True])
+def test_a_damping_bound_is_positive_whatever_the_type_of_its_number(bound):
+    with pytest.raises(ValueError, match=r"^bound: got .*; C_0 must be positive and finite"):
+        Konda(bound)
+
+
 def test_the_printed_ridge_cost_is_that_of_the_certificate(capsys):
     certificate = certify(problems.baird("zero-hot", 0.3), ridge=1e-4, tolerance=0.1)
     tables.show_certificate("", certificate)

@@ -2,7 +2,6 @@ r"""Dampings $\Gamma$, which keep the actor slow while a critic's weights are la
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import isfinite
 from typing import TypeAlias
 
 import jax
@@ -10,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from .. import _validation as checks
 from ..types import Array, Number
 
 Damping: TypeAlias = Callable[[Float[Array, " k"]], Number]
@@ -34,9 +34,7 @@ class Konda:
     bound: int | Number = 100.0
 
     def __post_init__(self) -> None:
-        bound = self.bound
-        if isinstance(bound, int | float) and not (isfinite(bound) and bound > 0):
-            raise ValueError(f"bound: got {bound}; C_0 must be positive and finite")
+        checks.positive("bound", self.bound, "C_0 must be positive and finite")
 
     def __call__(self, weights: Float[Array, " k"]) -> Number:
         size = jnp.sqrt(weights @ weights)

@@ -1,7 +1,6 @@
 """Certificates: the paper's assumptions, each with a verdict and the evidence behind it."""
 
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import TypeAlias
 
 import jax
@@ -160,7 +159,7 @@ def certify(
         raise ValueError("theta_end: a fixed target has no parameters; give a policy as target")
     probability = _probabilities(problem, target_policy, theta)
     require_tolerance(tolerance)
-    ridges = conditions.as_pair("ridge", ridge)
+    ridges = conditions.as_ridges(ridge)
     alphas = conditions.as_schedules("step_size", step_size)
     beta = conditions.as_schedule("actor_step_size", actor_step_size)
     sizes = [x.shape[1] for x in (problem.x, problem.xa_rows)]
@@ -190,8 +189,7 @@ def certify(
     rows += assumptions.check_mean_fields(problem, probability, ridges)
     rows += assumptions.check_expressiveness(problem, probability)
 
-    has_one_ridge = isinstance(ridges[0], Real) and ridges[0] == ridges[1]
-    eta = float(ridges[0]) if has_one_ridge else None
+    eta = ridges[0] if isinstance(ridges[0], float) and ridges[0] == ridges[1] else None
     cost, note = None, "give ridge, one number for both critics, to learn what it costs"
     if eta is not None:
         try:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from numbers import Real
 from typing import cast, Literal
 
 import numpy as np
@@ -23,6 +22,19 @@ def as_pair(name: str, value: Setting | tuple[Setting, ...]) -> tuple[Setting, S
             f"{name}: got {len(settings)} values; one for both critics or two are required"
         )
     return settings[0], settings[1]
+
+
+def as_ridges(ridge: Setting) -> tuple[Setting, Setting]:
+    """Returns the ridges of both critics, numbers as floats."""
+    first, second = as_pair("ridge", ridge)
+    return _as_ridge(first), _as_ridge(second)
+
+
+def _as_ridge(ridge: Setting) -> Setting:
+    if ridge is None or callable(ridge):
+        return ridge
+    checks.ridge(ridge)
+    return float(ridge)
 
 
 def _combine(rows: Iterable[Assumption]) -> Assumption:
@@ -62,7 +74,7 @@ def as_schedules(name: str, step_size: Setting) -> tuple[Schedule | None, Schedu
 
 def as_schedule(name: str, step_size: Setting) -> Schedule | None:
     """Returns a schedule as it is, and a number as a constant one."""
-    if isinstance(step_size, Real):
+    if checks.is_number(step_size):
         return Polynomial(float(step_size))
     if step_size is not None and not callable(step_size):
         raise ValueError(f"{name}: got {step_size!r}; a number or a schedule is required")
@@ -79,7 +91,6 @@ def _check_ridge(ridge: Setting, is_fixed: bool) -> Assumption:
         return row(OPEN, "not given", "give ridge")
     if callable(ridge):
         return row(OPEN, "a schedule, where the paper has a constant", "make eta a number")
-    checks.ridge(ridge)
     if ridge > 0:
         return row(HOLDS, f"eta = {ridge:g}")
     changing = "; with eta = 0 and a changing policy convergence is an open problem"
@@ -138,10 +149,10 @@ def _check_damping(damping: Setting, num_weights: int) -> Assumption:
     row = partial(Assumption, "damping", "Section 4", statement)
     if damping is None:
         return row(OPEN, "not given", "give damping, the paper's C_0")
-    if isinstance(damping, Real) and float(damping) > 0:
-        damping = undamped if damping == np.inf else Konda(float(damping))
     if not callable(damping):
-        raise ValueError(f"damping: got {damping!r}; C_0 must be positive, or Gamma a function")
+        required = "C_0 must be positive, or Gamma a function"
+        checks.number("damping", damping, required, lambda bound: bound > 0)
+        damping = undamped if damping == np.inf else Konda(float(damping))
     if damping is undamped:
         return row(FAILS, "Gamma = 1: (2) Gamma(d)|d| is unbounded", "give a finite damping C_0")
     if isinstance(damping, Konda):

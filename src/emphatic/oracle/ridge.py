@@ -10,6 +10,7 @@ from jaxtyping import Float, PyTree
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from .. import _validation as checks
 from ..mdp import Problem
 from .gradient import as_float64, PolicyFunction, resolve
 from .systems import column_sizes, DENSE, gem_system, gq2_system, LinearSystem, RANK_TOLERANCE
@@ -126,9 +127,9 @@ def _gradients(
 
 
 def require_tolerance(tolerance: float | None) -> None:
-    """Raises a `ValueError` unless the tolerance is positive, or not given."""
-    if tolerance is not None and not tolerance > 0:
-        raise ValueError(f"tolerance: got {tolerance}; it must be positive")
+    """Raises a `ValueError` unless the tolerance is positive and finite, or not given."""
+    if tolerance is not None:
+        checks.positive("tolerance", tolerance, "it must be positive and finite")
 
 
 def ridge_cost(
