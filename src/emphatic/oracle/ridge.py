@@ -35,8 +35,8 @@ class RidgePath:
         sizes, matrix_rank = column_sizes(C), np.linalg.matrix_rank
         if matrix_rank(C / sizes[:, None] / sizes, rtol=RANK_TOLERANCE, hermitian=True) < size:
             raise ValueError(
-                f"{name}: the features are linearly dependent, or nearly so (C is singular to "
-                "rounding), so that their limit is not known; least_norm_solution() gives the shortest"
+                f"{name}: the features are linearly dependent, or nearly (C is singular to "
+                "rounding), so that no limit is known; least_norm_solution() gives the shortest one"
             )
         lower = np.linalg.cholesky(C)
         U, self.sigma, Vt = np.linalg.svd(np.linalg.solve(lower, A))
