@@ -65,6 +65,28 @@ def reachable(matrix: Matrix, sources: Bool[np.ndarray, " s"]) -> Bool[np.ndarra
     return reached
 
 
+def why_reducible(matrix: Matrix) -> str | None:
+    """Says which state does not lead to which, or returns None for an irreducible matrix."""
+    num_classes = int(strong_classes(matrix).max()) + 1
+    if num_classes == 1:
+        return None
+    first = np.arange(matrix.shape[0]) == 0
+    unreached = ~reachable(matrix, first)
+    if unreached.any():
+        reason = f"state {unreached.argmax()} is never reached from state 0"
+    else:
+        lost = ~reachable(matrix.T, first)
+        reason = f"state 0 is never reached again from state {lost.argmax()}"
+    return f"({num_classes} classes): {reason}; every state must lead to every other"
+
+
+def closed(matrix: Matrix) -> Bool[np.ndarray, " s"]:
+    """The states of the strongly connected classes that nothing leaves."""
+    classes, edges = strong_classes(matrix), graph(matrix).tocoo()
+    left = np.unique(classes[edges.row[classes[edges.row] != classes[edges.col]]])
+    return ~np.isin(classes, left)
+
+
 def _levels(matrix: Matrix, directed: bool) -> Int[np.ndarray, " s"]:
     """The number of steps from state 0 to each state, -1 where it does not lead."""
     from scipy.sparse.csgraph import dijkstra

@@ -86,20 +86,32 @@ def nonnegative(name: str, array: np.ndarray) -> np.ndarray:
     return array
 
 
-def stochastic(name: str, sums: np.ndarray, row: Callable[[int], str]) -> None:
-    """Rows must sum to one; `row(k)` says in words which row k is."""
-    wrong = np.abs(sums - 1.0) > ROW_TOLERANCE
-    if wrong.any():
-        k = int(wrong.argmax())
+def stochastic(name: str, rows: Any, row: Callable[[int], str]) -> Any:
+    """The rows of a dense or csr matrix, divided by their sums where these miss 1.
+
+    A row that misses it by rounding keeps its bits, by which stores know a problem; one that misses
+    it by more than 1e-8 is refused. `row(k)` says in words which row k is.
+    """
+    sums = np.asarray(rows.sum(1))
+    misses = np.abs(sums - 1.0)
+    if (misses > ROW_TOLERANCE).any():
+        k = int((misses > ROW_TOLERANCE).argmax())
         required = f"every row must sum to 1 within {ROW_TOLERANCE:g}"
         raise ValueError(f"{name}: the row of {row(k)} sums to {sums[k]:.10g}; {required}")
+    inexact = misses > np.finfo(float).eps * (4.0 + np.sqrt(rows.shape[1]))
+    if not inexact.any():
+        return rows
+    divisors = np.where(inexact, sums, 1.0)
+    if not sparse.issparse(rows):
+        return frozen(rows / divisors[:, None])
+    data = frozen(rows.data / np.repeat(divisors, np.diff(rows.indptr)))
+    return sparse.csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
 
 
 def policy(name: str, value: Any, shape: tuple[int, int]) -> np.ndarray:
     """An (s, a) array of probabilities."""
     rows = nonnegative(name, shaped(name, value, shape, "states, actions"))
-    stochastic(name, rows.sum(1), lambda s: f"state {s}")
-    return rows
+    return stochastic(name, rows, lambda s: f"state {s}")
 
 
 def csr(name: str, matrix: Any, merge: bool = True) -> sparse.csr_array:
