@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from scipy import sparse
 
-from emphatic import MDP, Problem, Sample
+from emphatic import _validation, MDP, oracle, Problem, problems as built_in, Sample
+from emphatic._markov import as_dense
 from emphatic.mdp import policy_matrix
 
 from .strategies import as_sparse, build, problems, problems_and_targets, SHAPES
@@ -316,9 +317,53 @@ def test_the_problems_own_target_is_the_default():
     np.testing.assert_array_equal(built.require_target(UNIFORM), UNIFORM)
 
 
-def test_rows_may_miss_one_by_rounding():
-    assert mdp(kernel(p111=0.75 + 5e-9)).transition[1, 1, 1] == 0.75 + 5e-9
-    assert problem(behavior=[[0.5, 0.5 + 5e-9], [0.5, 0.5]]).behavior[0, 1] == 0.5 + 5e-9
+@pytest.mark.parametrize("form", [np.asarray, rows], ids=["dense", "sparse"])
+@pytest.mark.parametrize("miss", [5e-9, -5e-9, 1e-13])
+def test_rows_that_miss_one_by_little_are_divided_by_their_sum(form, miss):
+    transition = as_dense(mdp(form(kernel(p111=0.75 + miss))).kernel)
+    np.testing.assert_allclose(transition.sum(1), 1.0, rtol=4e-16)
+    np.testing.assert_allclose(transition[3], np.array([0.25, 0.75 + miss]) / (1.0 + miss))
+    np.testing.assert_array_equal(transition[:3], KERNEL.reshape(4, 2)[:3])
+    near = [[0.5, 0.5 + miss], [0.5, 0.5]]
+    built = problem(behavior=near, target=near, start=[0.5, 0.5 + miss])
+    for law in (built.behavior[0], built.target[0], built.start, built.require_target(near)[0]):
+        np.testing.assert_allclose(law, [0.5 / (1 + miss), 1 - 0.5 / (1 + miss)], rtol=1e-15)
+        assert not law.flags.writeable
+    np.testing.assert_array_equal(built.behavior[1], [0.5, 0.5])
+
+
+@pytest.mark.parametrize("form", [np.asarray, rows], ids=["dense", "sparse"])
+@pytest.mark.parametrize("size", [2, 7, 100, 3000])
+def test_rows_that_miss_one_by_rounding_keep_their_bits(form, size):
+    """Stores know a problem by them."""
+    p = np.random.default_rng(size).random((size, 1, size)) if size < 1000 else np.ones((1, 1, 1))
+    p = np.broadcast_to(p / p.sum(2, keepdims=True), (len(p), 1, len(p)))
+    wide = np.full(size, 1.0) / size  # a sum of many rounded numbers
+    built = mdp(form(p), reward=0.0, discount=0.5)
+    np.testing.assert_array_equal(as_dense(built.kernel), p.reshape(len(p), len(p)))
+    assert _validation.stochastic("start", wide[None], str)[0].tobytes() == wide.tobytes()
+    for tenths in (np.full(10, 0.1), np.array([0.1, 0.2, 0.3, 0.4]), np.array([1 / 3] * 3)):
+        np.testing.assert_array_equal(_validation.policy("p", [tenths], (1, len(tenths))), [tenths])
+
+
+@pytest.mark.parametrize("miss", [9e-9, -9e-9, 1e-12])
+@pytest.mark.parametrize("gap", [1e-8, 1e-9])
+def test_values_are_not_those_of_rows_that_miss_one(miss, gap):
+    """With a reward of 1 and an interest of 1 on policy, both are 1/(1 - gamma)."""
+    p = np.array([[[0.25, 0.75 + miss], [0.5, 0.5]], [[0.5 + miss, 0.5], [0.3, 0.7]]])
+    near = [[0.4, 0.6 + miss], [0.5 + miss, 0.5]]
+    built = problem(mdp(p, 1.0, 1.0 - gap), behavior=near, target=near)
+    for exact in (oracle.values(built), oracle.emphasis(built)):
+        np.testing.assert_allclose(exact * gap, 1.0, rtol=4e-16 / gap)
+
+
+def test_a_problem_is_shown_in_one_line():
+    built = problem()
+    assert repr(built) == f"Problem({built})"
+    assert str(built) == "2 states, 2 actions, 2 features, discount 0.9"
+    assert repr(built.mdp) == "MDP(2 states, 2 actions, discount 0.9)"
+    assert repr(built_in.random_walk().mdp) == "MDP(5 states, 2 actions, discount 0 to 1)"
+    assert repr(built_in.baird()) == "Problem(7 states, 2 actions, 8 features, discount 0.99)"
 
 
 # A target whose discounted chain does not lose anything.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from emphatic import schedules
+from emphatic import _validation, learners, schedules
 from emphatic.schedules import constant, parse, Polynomial, polynomial
 
 POWERS = [0.0, 0.3, 0.5, 0.51, 0.7, 1.0, 1.01, 2.0]
@@ -146,3 +146,87 @@ def test_what_is_printed_is_read_back(digits, exponent, tenths, zeros):
 def test_the_module_offers_what_the_text_can_say():
     assert str(schedules.constant(0.5)) == "0.5"
     assert str(schedules.polynomial(0.1, 0.7)) == "0.1/t^0.7"
+
+
+# Numbers of every type
+
+
+def of_every_type(number):
+    """A number as Python, NumPy and JAX have it."""
+    kinds = [float, np.float64, np.float32, np.float16, np.asarray, jnp.float32, jnp.asarray]
+    kinds += [int, np.int64, jnp.int32] if float(number).is_integer() else []
+    return [kind(number) for kind in kinds]
+
+
+NAN, INF = float("nan"), float("inf")
+NO_NUMBERS = [True, np.True_, jnp.asarray(True), "0.1", None, 1j, np.array([0.1]), [0.1]]
+
+
+def of_all_types(*numbers):
+    return [value for number in numbers for value in of_every_type(number)]
+
+
+@pytest.mark.parametrize("value", of_all_types(-1.0, 0.0, NAN, INF), ids=repr)
+def test_a_step_size_is_positive_and_finite_whatever_the_type_of_its_number(value):
+    with pytest.raises(ValueError, match=r"^scale: got .*; a step size must be positive"):
+        polynomial(value, 0.7)
+    with pytest.raises(ValueError, match=r"^onset: got .*; a positive and finite time"):
+        polynomial(0.1, 0.7, value)
+    with pytest.raises(ValueError, match=r"^scale: got "):
+        learners.gem(value)
+
+
+@pytest.mark.parametrize("value", of_all_types(-1.0, NAN, INF), ids=repr)
+def test_a_power_and_a_ridge_are_not_negative_whatever_the_type_of_their_number(value):
+    with pytest.raises(ValueError, match=r"^power: got .*; a step size must not grow"):
+        polynomial(1.0, value)
+    with pytest.raises(ValueError, match=r"^ridge: got .*; it must be a finite number >= 0"):
+        schedules.as_ridge(value)
+    with pytest.raises(ValueError, match=r"^ridge: got "):
+        learners.gq2(0.1, value)
+
+
+@pytest.mark.parametrize("value", NO_NUMBERS, ids=repr)
+def test_what_is_no_number_is_refused(value):
+    with pytest.raises(ValueError, match=r"^scale: got .*; a number is required"):
+        _validation.number("scale", value, "a number is required")
+
+
+@pytest.mark.parametrize("value", of_every_type(1.0), ids=repr)
+def test_good_numbers_of_every_type_are_step_sizes(value):
+    alpha = polynomial(value, value, value)
+    assert float(alpha(1)) == 0.5
+    assert float(schedules.as_ridge(value)(3)) == 1.0
+    assert alpha.robbins_monro
+
+
+def test_a_whole_number_too_large_for_a_float_is_refused():
+    with pytest.raises(ValueError, match="scale: got 1000"):
+        constant(10**400)
+
+
+def test_traced_step_sizes_pass_untouched():
+    """They are lanes: values that nobody knows yet."""
+    lanes = jnp.array([-1.0, jnp.nan, 0.5])
+    sizes = jax.jit(jax.vmap(lambda c: polynomial(c, c, 2.0 + 0.0 * c).scale))(lanes)
+    np.testing.assert_array_equal(sizes, lanes)
+    np.testing.assert_array_equal(jax.vmap(lambda c: schedules.as_ridge(c)(0))(lanes), lanes)
+
+
+@pytest.mark.parametrize("number", [-0.1, 1.1, NAN, INF])
+def test_a_decay_lies_between_0_and_1_whatever_the_type_of_its_number(number):
+    for value in of_every_type(number):
+        with pytest.raises(ValueError, match=r"^decay: got .*; a number in \[0, 1\]"):
+            learners.followon(decay=value)
+
+
+@pytest.mark.parametrize("length", [-1, True])
+def test_a_length_is_a_whole_number(length):
+    with pytest.raises(ValueError, match=r"^length: got"):
+        learners.followon(length)
+
+
+@pytest.mark.parametrize("value", [NAN, np.float32("inf"), jnp.float32("nan"), True])
+def test_a_constant_prediction_is_a_finite_number(value):
+    with pytest.raises(ValueError, match=r"^value: got"):
+        learners.constant(value)

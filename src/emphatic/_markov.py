@@ -22,6 +22,11 @@ Vector: TypeAlias = Float[np.ndarray, " n"]
 RESIDUAL = 1e-13  # relative residual at which an iterative solution is accepted
 SMALL = 3000  # states up to which a sparse factorisation is always cheap
 DENSE = 1000  # states up to which all eigenvalues are computed
+AT_ONCE = 300  # states up to which a stationary law is found by elimination
+ELIMINATED = 10_000  # states up to which it is where other methods lose digits
+BLOCK, ROWS = 128, 512  # columns and rows of the blocks in which this happens
+ACCURATE, DOUBTFUL = 1e-9, 1e-6  # relative errors: up to which they are believed, or unsaid
+ROUNDING = 8.0 * np.finfo(float).eps  # of an entry, at least
 UNIT_RADIUS = (
     "target: the discounted chain has spectral radius 1 to rounding (what leaves it is below "
     "1e-16); it must be below 1"
@@ -58,6 +63,28 @@ def reachable(matrix: Matrix, sources: Bool[np.ndarray, " s"]) -> Bool[np.ndarra
     reached = np.zeros(len(sources), bool)
     reached[order[1:] - 1] = True
     return reached
+
+
+def why_reducible(matrix: Matrix) -> str | None:
+    """Says which state does not lead to which, or returns None for an irreducible matrix."""
+    num_classes = int(strong_classes(matrix).max()) + 1
+    if num_classes == 1:
+        return None
+    first = np.arange(matrix.shape[0]) == 0
+    unreached = ~reachable(matrix, first)
+    if unreached.any():
+        reason = f"state {unreached.argmax()} is never reached from state 0"
+    else:
+        lost = ~reachable(matrix.T, first)
+        reason = f"state 0 is never reached again from state {lost.argmax()}"
+    return f"({num_classes} classes): {reason}; every state must lead to every other"
+
+
+def closed(matrix: Matrix) -> Bool[np.ndarray, " s"]:
+    """The states of the strongly connected classes that nothing leaves."""
+    classes, edges = strong_classes(matrix), graph(matrix).tocoo()
+    left = np.unique(classes[edges.row[classes[edges.row] != classes[edges.col]]])
+    return ~np.isin(classes, left)
 
 
 def _levels(matrix: Matrix, directed: bool) -> Int[np.ndarray, " s"]:
@@ -211,40 +238,102 @@ def stationary(matrix: Matrix) -> Vector:
     Up to 300 states by the elimination of Grassmann, Taksar and Heyman, which subtracts nothing:
     every entry is right to full relative precision, however weakly the chain is coupled. Beyond,
     it is the expected number of visits between two visits to one state, a solution with an
-    M-matrix. For a wide graph GMRES is tried first, and believed only where two unlike starting
-    points lead to the same result: a small residual alone says nothing of a slow chain.
+    M-matrix, or for a wide graph that of GMRES. Either comes with a bound on its relative errors:
+    where it leaves less than nine digits, up to 10^4 states are eliminated too; beyond, a warning
+    says how many digits are right if six are not.
     """
     num_states = matrix.shape[0]
-    if num_states <= 300:
+    if num_states <= AT_ONCE:
         return _stationary_elimination(as_dense(matrix).copy())
-    uniform = np.full(num_states, 1.0 / num_states)
-    if is_wide(matrix):
-        first = _stationary_krylov(matrix, uniform)
-        if first is not None:
-            second = _stationary_krylov(matrix, np.eye(1, num_states, num_states // 2)[0])
-            if second is not None and np.abs(first - second).sum() < 1e-10:
-                return first
-    d = uniform
+    law, error = _stationary_krylov_pair(matrix) if is_wide(matrix) else (None, np.inf)
+    if law is None:
+        law, error = _stationary_visits(matrix)
+    if error <= ACCURATE:
+        return law
+    if num_states <= ELIMINATED:
+        return _stationary_elimination(np.array(as_dense(matrix)))
+    if error > 0.1:
+        raise ValueError(
+            "policy: its chain nearly falls apart, and no digit of its stationary distribution is "
+            f"sure; at most {ELIMINATED} states are possible then"
+        )
+    if error > DOUBTFUL:
+        warnings.warn(
+            f"the stationary distribution has {int(-np.log10(error))} sure digits: its chain of "
+            f"{num_states} states mixes slowly",
+            stacklevel=3,
+        )
+    return law
+
+
+def _stationary_elimination(p: Float[np.ndarray, "s s"]) -> Vector:
+    """Folds the last state into the others until one is left, then unfolds (in place).
+
+    Beyond the first 300 states in blocks, so that most of the work is a product of matrices.
+    """
+    with np.errstate(all="ignore"):  # what underflows is refused by the caller
+        for end in range(len(p), AT_ONCE, -BLOCK):
+            start = max(end - BLOCK, AT_ONCE)
+            for k in range(end - 1, start - 1, -1):  # what later states of the block have added
+                later = slice(k + 1, end)
+                p[k, :k] += p[k, later] @ p[later, :k]
+                p[:k, k] += p[:k, later] @ p[later, k]
+                p[:k, k] /= p[k, :k].sum()
+            for first in range(0, start, ROWS):
+                rows = slice(first, min(first + ROWS, start))
+                p[rows, :start] += p[rows, start:end] @ p[start:end, :start]
+        for k in range(min(len(p), AT_ONCE) - 1, 0, -1):
+            p[:k, k] /= p[k, :k].sum()
+            p[:k, :k] += np.outer(p[:k, k], p[k, :k])
+    visits = np.ones(len(p))
+    for k in range(1, len(p)):
+        visits[k] = visits[:k] @ p[:k, k]
+    return visits / visits.sum()
+
+
+def _stationary_visits(matrix: Matrix) -> tuple[Vector, float]:
+    """The law by the visits between two visits to one state, and a bound on relative errors.
+
+    What rounding leaves of y = b + Q'y is some epsilon of (I + Q')y + b in each entry, and
+    (I - Q')^{-1}, which is not negative, carries it to y.
+    """
+    num_states = matrix.shape[0]
+    d = np.full(num_states, 1.0 / num_states)
     for _ in range(10):
         d = d @ matrix
     pin = int(d.argmax())  # a state that is visited often keeps the system well conditioned
     others = np.delete(np.arange(num_states), pin)
     visits = np.ones(num_states)
-    row = as_dense(matrix[[pin]][:, others])[0]
-    visits[others] = Resolvent(matrix[others][:, others], iterative=False).left(row)
-    return visits / visits.sum()
+    row, within = as_dense(matrix[[pin]][:, others])[0], matrix[others][:, others]
+    try:
+        resolvent = Resolvent(within, iterative=False)
+        visits[others] = y = resolvent.left(row)
+        with np.errstate(all="ignore"):
+            size = y + within.T @ y + row
+            residual = np.abs(row - (y - within.T @ y))
+            epsilon = ROUNDING + float(np.nanmax(np.where(size > 0, residual / size, 0.0)))
+            error = epsilon * float((resolvent.left(size) / y).max())
+    except ValueError:  # the factor is exactly singular
+        return visits, np.inf
+    if not (visits > 0).all() or not error >= 0:
+        error = np.inf
+    return visits / visits.sum(), error
 
 
-def _stationary_elimination(p: Float[np.ndarray, "s s"]) -> Vector:
-    """Folds the last state into the others until one is left, then unfolds (in place)."""
-    for k in range(len(p) - 1, 0, -1):
-        with np.errstate(all="ignore"):  # what underflows is refused by the caller
-            p[:k, k] /= p[k, :k].sum()
-        p[:k, :k] += np.outer(p[:k, k], p[k, :k])
-    visits = np.ones(len(p))
-    for k in range(1, len(p)):
-        visits[k] = visits[:k] @ p[:k, k]
-    return visits / visits.sum()
+def _stationary_krylov_pair(matrix: Matrix) -> tuple[Vector | None, float]:
+    """The law by GMRES from two unlike points, and the largest relative difference between both.
+
+    A small residual alone says nothing of a slow chain.
+    """
+    num_states = matrix.shape[0]
+    first = _stationary_krylov(matrix, np.full(num_states, 1.0 / num_states))
+    if first is None:
+        return None, np.inf
+    second = _stationary_krylov(matrix, np.eye(1, num_states, num_states // 2)[0])
+    if second is None or np.abs(first - second).sum() >= 1e-10:
+        return None, np.inf
+    with np.errstate(all="ignore"):
+        return first, float(np.abs(first / second - 1.0).max())
 
 
 def _stationary_krylov(matrix: Matrix, guess: Vector) -> Vector | None:

@@ -1,14 +1,55 @@
-"""What every array that a person gives must satisfy; a `ValueError` says what does not."""
+"""What numbers and arrays from a person must satisfy; a `ValueError` says what does not."""
 
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
-from numbers import Integral, Real
+from math import isfinite
+from numbers import Integral
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from scipy import sparse
 
 ROW_TOLERANCE = 1e-8
+
+
+def is_number(value: object) -> bool:
+    """Whether it is one real number of Python, NumPy or JAX; a bool is none."""
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        is_real = jnp.issubdtype(value.dtype, jnp.integer) or jnp.issubdtype(
+            value.dtype, jnp.floating
+        )
+        return value.ndim == 0 and is_real
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_traced(value: object) -> bool:
+    """Whether JAX is tracing the value, which is then not known."""
+    return isinstance(value, jax.core.Tracer)
+
+
+def number(
+    name: str, value: Any, required: str, is_allowed: Callable[[float], bool] = isfinite
+) -> None:
+    """A `ValueError` unless the value is one allowed number, or is traced and so not known."""
+    if is_traced(value):
+        return
+    try:
+        allowed = is_number(value) and is_allowed(float(value))
+    except OverflowError:  # a whole number beyond 1e308
+        allowed = False
+    if not allowed:
+        raise ValueError(
+            f"{name}: got {value!r}; {required}"
+            if isinstance(value, str)
+            else f"{name}: got {value}; {required}"
+        )
+
+
+def positive(name: str, value: Any, required: str) -> None:
+    """A `ValueError` unless the value is a finite number above 0, or traced."""
+    number(name, value, required, lambda known: 0.0 < known < np.inf)
 
 
 def frozen(array: np.ndarray) -> np.ndarray:
@@ -45,20 +86,32 @@ def nonnegative(name: str, array: np.ndarray) -> np.ndarray:
     return array
 
 
-def stochastic(name: str, sums: np.ndarray, row: Callable[[int], str]) -> None:
-    """Rows must sum to one; `row(k)` says in words which row k is."""
-    wrong = np.abs(sums - 1.0) > ROW_TOLERANCE
-    if wrong.any():
-        k = int(wrong.argmax())
+def stochastic(name: str, rows: Any, row: Callable[[int], str]) -> Any:
+    """The rows of a dense or csr matrix, divided by their sums where these miss 1.
+
+    A row that misses it by rounding keeps its bits, by which stores know a problem; one that misses
+    it by more than 1e-8 is refused. `row(k)` says in words which row k is.
+    """
+    sums = np.asarray(rows.sum(1))
+    misses = np.abs(sums - 1.0)
+    if (misses > ROW_TOLERANCE).any():
+        k = int((misses > ROW_TOLERANCE).argmax())
         required = f"every row must sum to 1 within {ROW_TOLERANCE:g}"
         raise ValueError(f"{name}: the row of {row(k)} sums to {sums[k]:.10g}; {required}")
+    inexact = misses > np.finfo(float).eps * (4.0 + np.sqrt(rows.shape[1]))
+    if not inexact.any():
+        return rows
+    divisors = np.where(inexact, sums, 1.0)
+    if not sparse.issparse(rows):
+        return frozen(rows / divisors[:, None])
+    data = frozen(rows.data / np.repeat(divisors, np.diff(rows.indptr)))
+    return sparse.csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
 
 
 def policy(name: str, value: Any, shape: tuple[int, int]) -> np.ndarray:
     """An (s, a) array of probabilities."""
     rows = nonnegative(name, shaped(name, value, shape, "states, actions"))
-    stochastic(name, rows.sum(1), lambda s: f"state {s}")
-    return rows
+    return stochastic(name, rows, lambda s: f"state {s}")
 
 
 def csr(name: str, matrix: Any, merge: bool = True) -> sparse.csr_array:
@@ -78,18 +131,17 @@ def csr(name: str, matrix: Any, merge: bool = True) -> sparse.csr_array:
     return copy
 
 
-def probability(name: str, value: float) -> None:
-    """A `ValueError` unless the value is a probability."""
-    if not 0.0 <= value <= 1.0:
-        raise ValueError(f"{name}: got {value:g}; a probability in [0, 1] is required")
+def probability(name: str, value: Any, kind: str = "a probability") -> None:
+    """A `ValueError` unless the value is a number in [0, 1], or traced."""
+    number(name, value, f"{kind} in [0, 1] is required", lambda known: 0.0 <= known <= 1.0)
 
 
-def count(name: str, value: int) -> None:
+def count(name: str, value: Any, least: int = 1) -> None:
     """A `ValueError` unless that many of something can exist in memory."""
-    if not isinstance(value, Integral):
+    if not isinstance(value, Integral) or isinstance(value, bool):
         raise ValueError(f"{name}: got {value}; a whole number is required")
-    if value < 1:
-        raise ValueError(f"{name}: got {value}; at least 1 is required")
+    if value < least:
+        raise ValueError(f"{name}: got {value}; at least {least} is required")
     if value > 10**9:
         raise ValueError(f"{name}: got {value}; at most 10^9 is possible")
 
@@ -101,9 +153,9 @@ def seed(value: int) -> None:
 
 
 def ridge(value: Any) -> None:
-    """A `ValueError` unless the ridge is a finite number >= 0."""
-    if not (isinstance(value, Real) and 0.0 <= float(value) < np.inf):
-        raise ValueError(f"ridge: got {value}; it must be a finite number >= 0")
+    """A `ValueError` unless the ridge is a finite number >= 0, or traced."""
+    required = "it must be a finite number >= 0"
+    number("ridge", value, required, lambda known: 0.0 <= known < np.inf)
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:

@@ -79,14 +79,15 @@ class MDP:
             if not transition.size:
                 raise ValueError(f"transition: got shape {transition.shape}; it must not be empty")
             states, actions, _ = outcomes = transition.shape
-        object.__setattr__(self, "transition", transition)
         object.__setattr__(self, "num_states", states)
         object.__setattr__(self, "num_actions", actions)
-        checks.stochastic(
+        rows = checks.stochastic(
             "transition",
-            np.asarray(self.kernel.sum(1)),
+            transition if sparse.issparse(transition) else transition.reshape(-1, states),
             lambda k: f"(state {k // actions}, action {k % actions})",
         )
+        transition = rows if sparse.issparse(rows) else rows.reshape(transition.shape)
+        object.__setattr__(self, "transition", transition)
         for name in ("reward", "discount"):
             value = checks.finite(name, getattr(self, name))
             if value.shape not in ((), (states, actions), outcomes):
@@ -104,6 +105,9 @@ class MDP:
                 f"discount: entry {index} is {self.discount[index]:g}; a discount that varies "
                 "must lie in [0, 1]"
             )
+
+    def __repr__(self) -> str:
+        return f"MDP({_describe(self)})"
 
     @cached_property
     def kernel(self) -> Matrix:
@@ -174,6 +178,12 @@ class MDP:
         return sparse.csr_array((p.data * weights, p.indices, p.indptr), shape=p.shape)
 
 
+def _describe(mdp: MDP, features: str = "") -> str:
+    low, high = np.min(mdp.discount), np.max(mdp.discount)
+    discount = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+    return f"{mdp.num_states} states, {mdp.num_actions} actions,{features} discount {discount}"
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     r"""What is asked of off-policy learning, as read-only NumPy float64 arrays.
@@ -207,7 +217,8 @@ class Problem:
             object.__setattr__(self, name, value)
 
         assign("behavior", checks.policy("behavior", self.behavior, shape))
-        self._require_irreducible()
+        if reason := _markov.why_reducible(self.mdp.chain(self.behavior)):
+            raise ValueError(f"behavior: its chain is not irreducible {reason}")
         interest = self.interest if np.ndim(self.interest) else np.full(states, self.interest)
         interest = checks.shaped("interest", interest, (states,), "states")
         if not checks.nonnegative("interest", interest).any():
@@ -229,10 +240,16 @@ class Problem:
         assign("labels", checks.frozen(labels))
         start = self.stationary if self.start is None else self.start
         start = checks.nonnegative("start", checks.shaped("start", start, (states,), "states"))
-        checks.stochastic("start", start.sum(keepdims=True), lambda _: "the distribution")
+        (start,) = checks.stochastic("start", start[None], lambda _: "the distribution")
         assign("start", start)
         if self.target is not None:
             assign("target", self._check_target(self.target))
+
+    def __str__(self) -> str:
+        return _describe(self.mdp, f" {self.x.shape[1]} features,")
+
+    def __repr__(self) -> str:
+        return f"Problem({self})"
 
     def _features(self, name: str, value: ArrayField, rows: tuple[int, ...], axes: str) -> Matrix:
         if sparse.issparse(value):
@@ -244,23 +261,6 @@ class Problem:
                 f"{name}: got shape {features.shape}; {(*rows, 'k')} ({axes}) is required"
             )
         return features
-
-    def _require_irreducible(self) -> None:
-        chain = self.mdp.chain(self.behavior)
-        classes = _markov.strong_classes(chain)
-        if classes.max() == 0:
-            return
-        first = np.arange(len(classes)) == 0
-        unreached = ~_markov.reachable(chain, first)
-        if unreached.any():
-            reason = f"state {unreached.argmax()} is never reached from state 0"
-        else:
-            lost = ~_markov.reachable(chain.T, first)
-            reason = f"state 0 is never reached again from state {lost.argmax()}"
-        raise ValueError(
-            f"behavior: its chain is not irreducible ({classes.max() + 1} classes): {reason}; "
-            "every state must lead to every other"
-        )
 
     def require_target(self, target: ArrayLike | None = None) -> Float[np.ndarray, "s a"]:
         """Returns the target policy as a checked array; None is the problem's own."""
@@ -289,10 +289,7 @@ class Problem:
         chain = mdp.chain(target)
         trapped = ~_markov.reachable(chain.T, lost > 0)
         if trapped.any():
-            classes = _markov.strong_classes(chain)
-            edges = _markov.graph(chain).tocoo()
-            leaves = np.unique(classes[edges.row[classes[edges.row] != classes[edges.col]]])
-            closed = trapped & ~np.isin(classes, leaves)
+            closed = trapped & _markov.closed(chain)
             raise ValueError(
                 f"target: state {closed.argmax()} lies in a closed class where the discount is "
                 "always 1, so the discounted chain has spectral radius 1; it must be below 1"

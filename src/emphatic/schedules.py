@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from math import isfinite
+from math import inf
 
 import jax.numpy as jnp
 from jaxtyping import Float
@@ -35,16 +35,10 @@ class Polynomial:
     onset: Number = 1.0
 
     def __post_init__(self) -> None:
-        # Numbers only: inside a traced function the values are not known.
-        scale, power, onset = (
-            x if isinstance(x, int | float) else 1.0 for x in (self.scale, self.power, self.onset)
-        )
-        if not (isfinite(scale) and scale > 0):
-            raise ValueError(f"scale: got {self.scale}; a step size must be positive and finite")
-        if not (isfinite(power) and power >= 0):
-            raise ValueError(f"power: got {self.power}; a step size must not grow, so power >= 0")
-        if not (isfinite(onset) and onset > 0):
-            raise ValueError(f"onset: got {self.onset}; a positive and finite time is required")
+        checks.positive("scale", self.scale, "a step size must be positive and finite")
+        required = "a step size must not grow, so power >= 0"
+        checks.number("power", self.power, required, lambda power: 0.0 <= power < inf)
+        checks.positive("onset", self.onset, "a positive and finite time is required")
 
     def __call__(self, time: Time) -> int | float | Float[Array, "..."]:
         age = 1.0 + time / self.onset
@@ -103,6 +97,5 @@ def as_ridge(value: StepSize) -> Schedule:
     """Returns a schedule as it is, and a number >= 0 as a constant one."""
     if callable(value):
         return value
-    if isinstance(value, int | float):  # a traced value is not known here
-        checks.ridge(value)
+    checks.ridge(value)
     return lambda time: value

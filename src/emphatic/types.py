@@ -18,7 +18,7 @@ Key: TypeAlias = PRNGKeyArray
 """A random key of JAX."""
 Scalar: TypeAlias = Float[Array, ""]
 """One real number, as an array without axes; it may be traced."""
-Number: TypeAlias = int | float | Scalar
+Number: TypeAlias = int | float | np.integer | np.floating | Real[Array, ""]
 """One real number of Python, NumPy or JAX."""
 Time: TypeAlias = int | float | np.number | Real[Array, "..."]
 """A time $t$, or several."""

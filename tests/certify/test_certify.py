@@ -484,6 +484,33 @@ def test_small_features_and_rare_states_are_not_dependent():
         assert oracle.truncation_length(problem) is not None
 
 
+@pytest.mark.parametrize("difference", [1e-5, 1e-6, 1e-8, 1e-11])
+def test_features_that_are_nearly_collinear_are_independent(difference):
+    """Eigenvalues of C are squares of what tells two columns apart."""
+    x = np.eye(7)
+    x[1, 1], x[0, 1] = difference, 1.0
+    problem = dataclasses.replace(ONE_HOT, x=x, xa=None)
+    certificate, expected = (certify(p, ridge=1e-3, step_size=DECAY) for p in (problem, ONE_HOT))
+    assert verdicts(certificate) == verdicts(expected)
+    assert covering(certificate) == ["Theorem 1", "Theorem 2"]
+    smallest = difference**2 / 2 / 7  # of [[1, 1], [1, 1 + e^2]] / 7
+    assert certificate["2.C"].evidence == f"smallest eigenvalue {smallest:.4g}"
+    assert f"d'Gd >= {smallest:.4g} |d|^2" in certificate["5.G"].evidence
+    x[1, 1] = 0.0
+    certificate = certify(dataclasses.replace(ONE_HOT, x=x, xa=None), ridge=1e-3)
+    assert certificate["2.C"].evidence == "singular: rank 6 of 7"
+    assert certificate["5.G"].verdict == certificate["span.m"].verdict == "fails"
+
+
+def test_many_states_are_told_apart_block_by_block():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2100, 2))
+    x[:, 1] = x[:, 0] + 1e-8 * x[:, 1]
+    certificate = certify(_ring(2100, x), ridge=1.0)
+    sigma = np.linalg.svd(x / np.sqrt(2100), compute_uv=False)
+    assert certificate["2.C"].evidence == f"smallest eigenvalue {sigma[-1] ** 2:.4g}"
+
+
 def _ring(num_states, x):
     rows = np.repeat(np.arange(num_states), 2)
     columns = (rows + np.tile([1, -1], num_states)) % num_states
@@ -507,7 +534,7 @@ def test_dependent_sparse_features_are_certified_not_crashed_on():
     x[5, 5] = 0.0
     certificate = certify(_ring(1100, x.tocsr()), ridge=1.0)
     assert certificate["2.C"].verdict == certificate["5.G"].verdict == "fails"
-    assert certificate["2.C"].evidence == "singular"
+    assert certificate["2.C"].evidence == "numerically singular"
     assert certificate["span.m"].verdict == "cannot be decided"
 
 
@@ -559,6 +586,33 @@ def test_numbers_of_any_kind_are_step_sizes_and_lists_are_thetas():
     policy = Softmax(np.ones((7, 2, 3)))
     lists, arrays = (oracle.ridge_cost(problem, policy, 1e-3, t) for t in ([0, 0, 0], np.zeros(3)))
     assert lists == arrays
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.asarray, jax.numpy.asarray])
+def test_numbers_of_every_type_are_certified_alike(kind):
+    numbers = {"ridge": 0.5, "step_size": 0.25, "actor_step_size": 0.125, "damping": 2.0}
+    expected = certify(CONTINUING, ALIASED, **numbers)
+    certificate = certify(CONTINUING, ALIASED, **{k: kind(v) for k, v in numbers.items()})
+    assert certificate.rows == expected.rows
+    assert certificate.ridge_cost == expected.ridge_cost
+    for name in numbers:
+        with pytest.raises(ValueError, match=": got nan"):
+            certify(CONTINUING, ALIASED, **{name: kind(np.nan)})
+        with pytest.raises(ValueError, match=": got True"):
+            certify(CONTINUING, ALIASED, **{name: True})
+
+
+@pytest.mark.parametrize("delay", [np.inf, np.float32("nan"), -1, jax.numpy.float32(-1), True])
+def test_an_agent_that_would_never_move_is_refused(delay):
+    """Theorem 3 would cover it."""
+    with pytest.raises(ValueError, match=r"^delay: got .*; the number of steps must be finite"):
+        make(GEM, GQ2, delay=delay)
+
+
+@pytest.mark.parametrize("bound", [np.float32(-1), jax.numpy.float32("nan"), np.inf, 0, True])
+def test_a_damping_bound_is_positive_whatever_the_type_of_its_number(bound):
+    with pytest.raises(ValueError, match=r"^bound: got .*; C_0 must be positive and finite"):
+        Konda(bound)
 
 
 def test_the_printed_ridge_cost_is_that_of_the_certificate(capsys):
@@ -767,43 +821,64 @@ def test_a_fixed_pair_of_step_sizes_is_allowed_and_not_covered():
 
 
 @pytest.mark.parametrize(
-    ("powers", "beta", "evidence"),
+    ("powers", "beta", "holds"),
     [
-        ((0.6, 0.8), 0.9, "powers 0.9 > 0.8: any d > 10"),
-        ((0.8, 0.6), 0.9, "powers 0.9 > 0.8: any d > 10"),
-        ((0.6, 0.8), 0.7, "powers 0.7 <= 0.8: no d will do"),
-        ((0.8, 0.6), 0.7, "powers 0.7 <= 0.8: no d will do"),
+        ((0.6, 0.8), 0.9, (True, True)),
+        ((0.8, 0.6), 0.9, (True, True)),
+        ((0.6, 0.8), 0.7, (True, False)),
+        ((0.8, 0.6), 0.7, (False, True)),
     ],
 )
 @pytest.mark.filterwarnings("ignore:step_size")
-def test_the_actor_is_slower_than_both_critics(powers, beta, evidence):
+def test_the_actor_is_slower_than_both_critics(powers, beta, holds):
+    """Theorem 3 needs it of both, Theorem 1 of GEM and Theorem 2 of GQ2."""
     one, two = (schedules.polynomial(0.1, power) for power in powers)
     agent = make(learners.gem(one, 1e-3), learners.gq2(two, 1e-3), schedules.polynomial(0.1, beta))
-    row = certify(CONTINUING, agent)["timescales"]
-    assert row.evidence == evidence
-    assert row.verdict == ("holds" if ">" in evidence[:12] else "fails")
+    certificate = certify(CONTINUING, agent)
+    rows = certificate["timescales"], certificate["timescales~"]
+    for row, power, is_slower in zip(rows, powers, holds, strict=True):
+        assert row.verdict == ("holds" if is_slower else "fails")
+        assert row.evidence.startswith(f"powers {beta} {'>' if is_slower else '<='} {power}: ")
+    theorems = [f"Theorem {n + 1}" for n in range(3) if (*holds, all(holds))[n]]
+    assert covering(certificate) == theorems
 
 
 @pytest.mark.parametrize("position", [0, 1])
 def test_one_critic_with_wrong_step_sizes_is_enough(position):
     pair: list[Any] = [DECAY, DECAY]
     pair[position] = schedules.polynomial(0.1, 0.5)
-    row = certify(CONTINUING, step_size=tuple(pair))["alpha"]
-    assert row.verdict == "fails"
-    evidence = ["1/t^0.6: 1/2 < 0.6 <= 1", "1/t^0.6: 1/2 < 0.6 <= 1"]
-    evidence[position] = "0.1/t^0.5: the squares do not sum: power <= 1/2"
-    assert row.evidence == f"emphasis: {evidence[0]}; values: {evidence[1]}"
+    certificate = certify(CONTINUING, step_size=tuple(pair), ridge=1e-3)
+    row, other = (certificate[key] for key in ("alpha", "alpha~")[:: 1 - 2 * position])
+    assert (row.verdict, other.verdict) == ("fails", "holds")
+    assert row.evidence == "0.1/t^0.5: the squares do not sum: power <= 1/2"
+    assert other.evidence == "1/t^0.6: 1/2 < 0.6 <= 1"
+    assert row.statement.endswith(("(emphasis)", "(values)")[position])
+    assert covering(certificate) == [("Theorem 2", "Theorem 1")[position]]
     pair[position] = lambda t: 0.1
-    assert certify(CONTINUING, step_size=tuple(pair))["alpha"].verdict == "cannot be decided"
-    row = certify(CONTINUING, ALIASED, step_size=tuple(pair), actor_step_size=SLOWER)["timescales"]
+    certificate = certify(CONTINUING, ALIASED, step_size=tuple(pair), actor_step_size=SLOWER)
+    assert certificate[row.key].verdict == "cannot be decided"
+    row = certificate[row.key.replace("alpha", "timescales")]
     assert (row.verdict, row.evidence) == ("cannot be decided", "not polynomial schedules")
+
+
+@pytest.mark.parametrize("policy", [None, ALIASED], ids=["fixed", "softmax"])
+def test_theorem_1_is_not_denied_by_what_gq2_lacks_nor_theorem_2_by_what_gem_lacks(policy):
+    good, bad = (1e-3, DECAY), (0.0, schedules.constant(0.1))
+    actor = {"actor_step_size": SLOWER, "damping": 10.0} if policy else {}
+    for first, second, name in ((good, bad, "Theorem 1"), (bad, good, "Theorem 2")):
+        pairs = {"ridge": (first[0], second[0]), "step_size": (first[1], second[1])}
+        certificate = certify(CONTINUING, policy, **pairs, **actor)
+        assert covering(certificate) == [name]
+        assert certificate.advice.startswith(name)
 
 
 def test_one_critic_without_a_ridge_is_enough():
     agent = make(learners.gem(DECAY, 1e-3), learners.gq2(DECAY, 0.0))
     certificate = certify(CONTINUING, agent)
-    assert certificate["ridge"].evidence == "emphasis: eta = 0.001; values: eta = 0"
-    assert theorem_3(certificate).missing == ("ridge",)
+    assert certificate["ridge"].evidence == "eta = 0.001"
+    assert certificate["ridge~"].evidence == "eta = 0"
+    assert theorem_3(certificate).missing == ("ridge~",)
+    assert covering(certificate) == ["Theorem 1"]
     assert certificate["5.G"].verdict == "holds"
     assert certificate["5.G~"].verdict == "fails"
     assert certificate.ridge_cost is None
@@ -814,9 +889,9 @@ def test_one_critic_without_a_ridge_is_enough():
 def test_a_ridge_that_changes_is_not_the_papers():
     agent = make(GEM, learners.gq2(DECAY, lambda time: 1e-3))
     certificate = certify(CONTINUING, agent)
-    assert certificate["ridge"].verdict == "cannot be decided"
-    assert "a schedule" in certificate["ridge"].evidence
-    assert theorem_3(certificate).missing == ("ridge",)
+    assert certificate["ridge~"].verdict == "cannot be decided"
+    assert "a schedule" in certificate["ridge~"].evidence
+    assert theorem_3(certificate).missing == ("ridge~",)
     assert certificate["5.G"].verdict == "holds"
     assert certificate["5.G~"].verdict == "cannot be decided"
 
@@ -879,6 +954,10 @@ DAMPINGS: list[tuple[Any, str, str]] = [
     (lambda d: norm(d) / (1.0 + norm(d)) ** 2, "fails", "violates condition (3)"),
     (lambda d: jax.numpy.where(norm(d) < 2, 1.0, 1 / norm(d)), "fails", "violates condition (4)"),
     (lambda d: 1.0 / (1.0 + norm(d)), "cannot be decided", "no violation of (1) to (4)"),
+    (lambda d: jax.numpy.exp(-norm(d)), "cannot be decided", "no violation of (1) to (4)"),
+    (lambda d: jax.numpy.exp(-(d @ d)), "cannot be decided", "no violation of (1) to (4)"),
+    (lambda d: jax.numpy.maximum(0, 1 - norm(d) / 700) ** 2, "fails", "violates condition (3)"),
+    (lambda d: 0.0 * norm(d), "fails", "violates condition (3)"),
     ((10.0, lambda d: 1.0 / (1.0 + norm(d))), "cannot be decided", "emphasis: (1)"),
 ]
 

@@ -36,6 +36,23 @@ def test_stationary_law_is_invariant_and_agrees_with_the_null_space(pair):
     np.testing.assert_allclose(law @ (0.5 * is_.P + 0.5 * is_.P_mu), law, atol=1e-14)
 
 
+@pytest.mark.parametrize(("gap", "digits"), [(1e-10, 5), (1e-12, 3), (1e-14, 1)])
+def test_a_discount_near_one_warns_of_the_digits_that_it_costs(gap, digits):
+    two = problems.two_state()
+    mdp = dataclasses.replace(two.mdp, reward=1.0, discount=1.0 - gap)
+    with pytest.warns(UserWarning, match=f"have {digits} sure digits: the rounding of 1e"):
+        v = oracle.values(dataclasses.replace(two, mdp=mdp))
+    np.testing.assert_allclose(v * gap, 1.0, rtol=10.0**-digits)
+
+
+@pytest.mark.parametrize("gap", [1e-15, 2e-16])
+def test_a_discount_too_near_one_for_any_digit_is_refused(gap):
+    two = problems.two_state()
+    mdp = dataclasses.replace(two.mdp, reward=1.0, discount=1.0 - gap)
+    with pytest.raises(ValueError, match="target: no digit of its values or emphasis is sure"):
+        oracle.values(dataclasses.replace(two, mdp=mdp))
+
+
 @given(problems_and_targets())
 def test_emphasis_is_the_fixed_point_of_its_operator(pair):
     r"""$m = i + \gamma D^{-1}P_\pi^\top Dm$ (Proposition 1)."""

@@ -3,6 +3,7 @@
 import dataclasses
 import warnings
 from collections.abc import Callable
+from math import inf
 from typing import Any, Literal, TypeAlias
 
 import equinox as eqx
@@ -10,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Float
 
+from .. import _validation as checks
 from ..mdp import Problem
 from ..schedules import as_schedule, Polynomial
 from ..types import Agent, Array, Key, Learner, Number, Sample, Scalar, Schedule, Transition
@@ -177,8 +179,8 @@ def _require_fit(problem: Problem, policy: Policy, theta: Array | None, delay: N
         raise ValueError(
             f"theta: got shape {jnp.shape(theta)}; {(policy.num_parameters,)} is required"
         )
-    if isinstance(delay, int | float) and not delay >= 0:
-        raise ValueError(f"delay: got {delay}; the number of steps must be >= 0")
+    required = "the number of steps must be finite and >= 0"
+    checks.number("delay", delay, required, lambda steps: 0.0 <= steps < inf)
 
 
 def _require_action_values(critic: _Source, compatible: bool) -> None:
@@ -217,8 +219,8 @@ def _warn_unless_slower(alpha: Schedule | None, beta: Schedule) -> None:
     """Warns of an actor whose step sizes do not decay faster than a critic's that do."""
     if not (isinstance(alpha, Polynomial) and isinstance(beta, Polynomial)):
         return
-    if not all(isinstance(power, int | float) for power in (alpha.power, beta.power)):
-        return  # traced: not known here
+    if checks.is_traced(alpha.power) or checks.is_traced(beta.power):
+        return
     if alpha.power > 0 and not beta.slower_than(alpha):
         warnings.warn(
             f"step_size: the actor's {beta} decays no faster than a critic's {alpha}, so that the "

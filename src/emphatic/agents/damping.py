@@ -2,7 +2,6 @@ r"""Dampings $\Gamma$, which keep the actor slow while a critic's weights are la
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import isfinite
 from typing import TypeAlias
 
 import jax
@@ -10,12 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from .. import _validation as checks
 from ..types import Array, Number
 
 Damping: TypeAlias = Callable[[Float[Array, " k"]], Number]
 r"""A function of a critic's weights, $\Gamma(d)$."""
 
 SIZES = np.append(0.0, 10.0 ** np.arange(-3.0, 31.0, 3.0))  # of weights to evaluate a damping at
+UNDERFLOW = 1e-290  # below it a damping is not told from 0
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,7 @@ class Konda:
     bound: int | Number = 100.0
 
     def __post_init__(self) -> None:
-        bound = self.bound
-        if isinstance(bound, int | float) and not (isfinite(bound) and bound > 0):
-            raise ValueError(f"bound: got {bound}; C_0 must be positive and finite")
+        checks.positive("bound", self.bound, "C_0 must be positive and finite")
 
     def __call__(self, weights: Float[Array, " k"]) -> Number:
         size = jnp.sqrt(weights @ weights)
@@ -78,11 +77,33 @@ def violation(damping: Damping, num_weights: int) -> str | None:
     grows = values[:, 1:] * SIZES[1:] > 2.0 * values[:, :-1] * SIZES[:-1]
     if grows[:, -3:].all(axis=1).any():
         return f"condition (2): Gamma(d)|d| still grows at |d| = {SIZES[-1]:g}"
-    if (values[:, SIZES <= 1e3] == 0.0).any():
-        return "condition (3): Gamma(d) is 0 at a bounded d"
+    for ray in range(len(rays)):
+        if _vanishes(lambda sizes, ray=ray: evaluate(sizes)[ray], SIZES[SIZES <= 1e3]):
+            return "condition (3): Gamma(d) is 0 at a bounded d"
     sizes, change = np.geomspace(1e-3, 1e6, 4000), np.inf
     for _ in range(4):  # look ever closer at the largest change
         changes = np.abs(np.diff(evaluate(sizes))).max(axis=0)
         largest = int(changes.argmax())
         sizes, change = np.linspace(sizes[largest], sizes[largest + 1], 100), changes[largest]
     return f"condition (4): Gamma jumps at |d| = {sizes[0]:.4g}" if change > 1e-3 else None
+
+
+def _vanishes(
+    gamma: Callable[[Float[np.ndarray, " m"]], Float[np.ndarray, " m"]],
+    sizes: Float[np.ndarray, " m"],
+) -> bool:
+    """Whether a damping is 0 at one of some sizes along a ray.
+
+    One that falls below the smallest number before it is 0 only underflows, as exp(-|d|) does.
+    """
+    values = gamma(sizes)
+    for _ in range(4):  # look ever closer at where it is 0 first
+        zeros = np.flatnonzero(values == 0.0)
+        if not zeros.size or not zeros[0]:
+            return bool(zeros.size)
+        last = zeros[0] - 1
+        if values[last] <= UNDERFLOW:
+            return False
+        sizes = np.linspace(sizes[last], sizes[last + 1], 1000)
+        values = gamma(sizes)
+    return True

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float, Integer
 from numpy.typing import ArrayLike
 
+from .. import _validation as checks
 from ..mdp import ArrayField, Problem
 from ..types import Array, Key
 
@@ -176,8 +177,7 @@ class NetworkSoftmax:
         object.__setattr__(self, "x", x)
         sizes = [("num_actions", self.num_actions), *(("hidden", size) for size in self.hidden)]
         for name, size in sizes:
-            if size < 1:
-                raise ValueError(f"{name}: got {size}; at least 1 is required")
+            checks.count(name, size)
 
     @property
     def shape(self) -> tuple[int, int]:

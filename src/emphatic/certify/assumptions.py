@@ -1,6 +1,6 @@
 """The paper's assumptions: each with what it says, whether it holds, and the evidence."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
@@ -10,7 +10,7 @@ from jaxtyping import Float
 from scipy import sparse
 
 from .. import _markov, oracle
-from .._markov import Matrix
+from .._markov import Matrix, Vector
 from ..agents.policies import NetworkSoftmax, Softmax
 from ..mdp import Problem
 from ..oracle.gradient import as_float64, PolicyFunction, projection_errors
@@ -26,6 +26,7 @@ HOLDS: Verdict = "holds"
 FAILS: Verdict = "fails"
 OPEN: Verdict = "cannot be decided"
 EVERY_ACTION = "let the behaviour take every action with positive probability"
+SQUARES_TOLERANCE = 1e-6  # relative size at which an eigenvalue of C has lost ten digits
 SPAN_TOLERANCE = 1e-9  # relative distance below which features express a function
 
 
@@ -87,8 +88,8 @@ def check_features(problem: Problem) -> list[Assumption]:
         ("C", "state", problem.x, problem.stationary),
         ("C~", "state-action", problem.xa_rows, problem.stationary_actions.ravel()),
     ):
-        smallest, rank, size = _definiteness(weighted_gram(x, weight, x))
-        excess, evidence = "some", "singular"
+        smallest, rank, size = _definiteness(x, weight)
+        excess, evidence = "some", "numerically singular"
         if rank is not None:
             excess, evidence = size - rank, f"singular: rank {rank} of {size}"
         if rank == size:
@@ -102,18 +103,27 @@ def check_features(problem: Problem) -> list[Assumption]:
     return rows
 
 
-def _definiteness(C: Matrix) -> tuple[float, int | None, int]:
-    """Returns the smallest eigenvalue, the rank and the size of a positive semidefinite matrix.
+def _definiteness(x: Matrix, weight: Vector) -> tuple[float, int | None, int]:
+    """Returns the smallest eigenvalue, the rank and the size of C = X'DX.
 
-    The rank is that of the matrix with a unit diagonal: small features are not dependent. That of
-    a large sparse matrix is known only where it is full.
+    The rank is that of the features at length 1: small ones are not dependent. Where C leaves it
+    open, because its eigenvalues are squares, the singular values of D^(1/2) X decide. That of a
+    large sparse matrix is known only where it is full.
     """
+    C = weighted_gram(x, weight, x)
     size, sizes = C.shape[0], column_sizes(C)
     if not sparse.issparse(C):
-        eigenvalues = np.linalg.eigvalsh(C / sizes[:, None] / sizes)
-        rank = int((eigenvalues > RANK_TOLERANCE * eigenvalues[-1]).sum())
-        bound = float(eigenvalues[0] * sizes.min() ** 2) if rank == size else 0.0
-        return max(float(np.linalg.eigvalsh(C)[0]), bound), rank, size
+        scaled = C / sizes[:, None] / sizes
+        if not _is_doubtful(scaled):
+            bound = float(np.linalg.eigvalsh(scaled)[0] * sizes.min() ** 2)
+            return max(float(np.linalg.eigvalsh(C)[0]), bound), size, size
+        triangle = _triangle(x, weight, sizes)
+        sigma = np.linalg.svd(triangle, compute_uv=False)
+        rank = int((sigma > RANK_TOLERANCE * sigma[0]).sum())
+        if rank < size:
+            return 0.0, rank, size
+        smallest = np.linalg.svd(triangle * sizes, compute_uv=False)[-1]
+        return float(max(smallest, sigma[-1] * sizes.min())) ** 2, rank, size
     from scipy.sparse.linalg import ArpackError, eigsh, splu
 
     inverse = sparse.diags_array(1.0 / sizes)
@@ -126,6 +136,51 @@ def _definiteness(C: Matrix) -> tuple[float, int | None, int]:
     except (RuntimeError, ArpackError):
         return 0.0, None, size
     return float(smallest[0]), size, size
+
+
+def _triangle(
+    x: Matrix, weight: Vector, sizes: Float[np.ndarray, " k"]
+) -> Float[np.ndarray, "k k"]:
+    """Returns R of D^(1/2) X = QR, with columns divided by their sizes, from blocks of its rows."""
+    size, root = x.shape[1], np.sqrt(weight)
+    triangle = np.zeros((size, size))
+    step = max(size, 1000)
+    for first in range(0, x.shape[0], step):
+        rows = slice(first, first + step)
+        block = root[rows, None] * _markov.as_dense(x[rows]) / sizes
+        triangle = np.linalg.qr(np.vstack([triangle, block]), mode="r")
+    return triangle
+
+
+def separate_features(problem: Problem) -> Problem:
+    """Returns the problem with an orthonormal basis for features that are nearly collinear.
+
+    What depends on their span alone is then not lost in rounding; nor do its verdicts change.
+    """
+    x = _separate(problem.x, problem.stationary)
+    xa = _separate(problem.xa_rows, problem.stationary_actions.ravel())
+    if x is problem.x and xa is problem.xa_rows:
+        return problem
+    xa = problem.xa if xa is problem.xa_rows else xa.reshape(*problem.behavior.shape, -1)
+    return replace(problem, x=x, xa=xa)
+
+
+def _separate(x: Matrix, weight: Vector) -> Matrix:
+    C = weighted_gram(x, weight, x)
+    sizes = column_sizes(C)
+    if sparse.issparse(C) or not _is_doubtful(C / sizes[:, None] / sizes):
+        return x
+    triangle = _triangle(x, weight, sizes)
+    sigma = np.linalg.svd(triangle, compute_uv=False)
+    if sigma[-1] <= RANK_TOLERANCE * sigma[0]:
+        return x
+    return np.linalg.solve(triangle.T, (_markov.as_dense(x) / sizes).T).T
+
+
+def _is_doubtful(C: Float[np.ndarray, "k k"]) -> bool:
+    """Whether the smallest eigenvalue, the square of a singular value, has lost most digits."""
+    eigenvalues = np.linalg.eigvalsh(C)
+    return bool(eigenvalues[0] <= SQUARES_TOLERANCE * eigenvalues[-1])
 
 
 def check_policy(problem: Problem, policy: PolicyFunction | None, theta: Params) -> Assumption:
@@ -227,8 +282,11 @@ def check_mean_fields(
 ) -> list[Assumption]:
     """Checks Assumption 5(6) of the appendix, on the symmetric part of the mean matrix."""
     rows: list[Assumption] = []
-    critics = (("5.G", "GEM", oracle.gem_system), ("5.G~", "GQ2", oracle.gq2_system))
-    for (key, name, build), ridge in zip(critics, ridges, strict=True):
+    critics = (
+        ("5.G", "GEM", oracle.gem_system, problem.x, problem.stationary),
+        ("5.G~", "GQ2", oracle.gq2_system, problem.xa_rows, problem.stationary_actions.ravel()),
+    )
+    for (key, name, build, x, weight), ridge in zip(critics, ridges, strict=True):
         statement = f"{name}'s mean matrix is uniformly positive definite"
         row = partial(Assumption, key, "Assumption 5(6)", statement)
         if ridge is None or callable(ridge):
@@ -239,8 +297,7 @@ def check_mean_fields(
         except ValueError as error:
             rows.append(row(OPEN, str(error)))
             continue
-        size = len(system.vector) // 2
-        smallest, rank, _ = _definiteness(system.matrix[:size, :size])
+        smallest, rank, size = _definiteness(x, weight)
         evidence = f"d'Gd >= {max(min(smallest, ridge), 0.0) if rank == size else 0.0:.4g} |d|^2"
         slowest = system.slowest_mode()
         if slowest is not None:

@@ -77,10 +77,8 @@ def _print_columns(out: "Console", labels: list[str], columns: dict[str, list[st
 
 def show_solution(title: str, problem: Problem, exact: Json, notes: list[str]) -> None:
     """Prints the exact quantities of a problem."""
-    out, mdp = console(), problem.mdp
-    discount = f"{mdp.discount:g}" if isinstance(mdp.discount, float) else "varies"
-    size = f"{mdp.num_states} states, {mdp.num_actions} actions, {problem.x.shape[1]} features"
-    out.print(f"[bold]{title}[/bold]: {size}, discount {discount}")
+    out = console()
+    out.print(f"[bold]{title}[/bold]: {problem}")
     labels, columns = state_columns(problem, exact)
     cells = {name: list(map(format_number, column)) for name, column in columns.items()}
     _print_columns(out, labels, cells)

@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 
+from .. import _validation as checks
 from ..types import Learner, Number, Transition
 
 
@@ -15,6 +16,7 @@ def constant(value: Number) -> Learner[tuple[()], Transition]:
 
     - `value`: The number.
     """
+    checks.number("value", value, "a finite number is required")
     return Learner(
         init=lambda key, y: (),
         step=lambda state, y: state,

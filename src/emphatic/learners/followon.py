@@ -4,6 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Float
 
+from .. import _validation as checks
 from ..types import Array, Key, Learner, Number, Scalar, Transition
 
 
@@ -33,10 +34,10 @@ def followon(
     - `decay`: A $\beta$ in place of the discount where that is positive, to trade bias for
       variance (Hallak et al., 2016); None is the discount itself.
     """
-    if length is not None and length < 0:
-        raise ValueError(f"length: got {length}; the number of ratios must be >= 0")
-    if isinstance(decay, int | float) and not 0.0 <= decay <= 1.0:
-        raise ValueError(f"decay: got {decay}; a number in [0, 1] is required")
+    if length is not None:
+        checks.count("length", length, least=0)
+    if decay is not None:
+        checks.probability("decay", decay, "a number")
 
     def init(key: Key, y: Transition) -> FollowonState:
         return FollowonState(jnp.zeros(1 if length is None else length, y.x.dtype))

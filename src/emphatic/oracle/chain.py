@@ -1,5 +1,6 @@
 """Exact quantities of the target's chain: values, emphasis, the objective."""
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from weakref import WeakKeyDictionary
@@ -11,6 +12,8 @@ from numpy.typing import ArrayLike
 from .. import _markov
 from .._markov import Matrix, Resolvent
 from ..mdp import policy_matrix, Problem
+
+DOUBTFUL, MOST_ERROR = 1e-6, 0.1  # relative errors above which a warning is given, or no answer
 
 
 class TargetChain:
@@ -24,7 +27,19 @@ class TargetChain:
 
     @cached_property
     def resolvent(self) -> Resolvent:
-        return Resolvent(self.matrix)
+        r"""$(I - \gamma P_\pi)^{-1}$, refused where it multiplies rounding too often."""
+        resolvent = Resolvent(self.matrix)
+        steps = resolvent.right(np.ones(len(self.reward)))  # still to come, discounted
+        if not steps.min() > 0:
+            raise ValueError(_markov.UNIT_RADIUS)
+        error = np.finfo(float).eps * float(steps.max())
+        reason = f"the rounding of {steps.max():.1g} discounted steps adds up"
+        if error > MOST_ERROR:
+            raise ValueError(f"target: no digit of its values or emphasis is sure: {reason}")
+        if error > DOUBTFUL:
+            digits = int(-np.log10(error))
+            warnings.warn(f"values and emphasis have {digits} sure digits: {reason}", stacklevel=4)
+        return resolvent
 
 
 _CHAINS: WeakKeyDictionary[Problem, TargetChain] = WeakKeyDictionary()

@@ -10,6 +10,7 @@ from jaxtyping import Float, PyTree
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from .. import _validation as checks
 from ..mdp import Problem
 from .gradient import as_float64, PolicyFunction, resolve
 from .systems import column_sizes, DENSE, gem_system, gq2_system, LinearSystem, RANK_TOLERANCE
@@ -34,8 +35,8 @@ class RidgePath:
         sizes, matrix_rank = column_sizes(C), np.linalg.matrix_rank
         if matrix_rank(C / sizes[:, None] / sizes, rtol=RANK_TOLERANCE, hermitian=True) < size:
             raise ValueError(
-                f"{name}: the features are linearly dependent (C is singular), so that the limit "
-                "is not unique; least_norm_solution() gives the shortest one"
+                f"{name}: the features are linearly dependent, or nearly (C is singular to "
+                "rounding), so that no limit is known; least_norm_solution() gives the shortest one"
             )
         lower = np.linalg.cholesky(C)
         U, self.sigma, Vt = np.linalg.svd(np.linalg.solve(lower, A))
@@ -126,9 +127,9 @@ def _gradients(
 
 
 def require_tolerance(tolerance: float | None) -> None:
-    """Raises a `ValueError` unless the tolerance is positive, or not given."""
-    if tolerance is not None and not tolerance > 0:
-        raise ValueError(f"tolerance: got {tolerance}; it must be positive")
+    """Raises a `ValueError` unless the tolerance is positive and finite, or not given."""
+    if tolerance is not None:
+        checks.positive("tolerance", tolerance, "it must be positive and finite")
 
 
 def ridge_cost(

@@ -73,8 +73,7 @@ def garnet(
     if branching == num_actions == 1 < num_states:
         reason = "a chain with one way on is not aperiodic, so branching or num_actions must be"
         raise ValueError(f"branching: got 1 with a single action; {reason} at least 2")
-    if not np.isfinite(greediness):
-        raise ValueError(f"greediness: got {greediness}; a finite number is required")
+    checks.number("greediness", greediness, "a finite number is required")
     checks.seed(seed)
     rng = np.random.default_rng(seed)
     cycle = rng.permutation(num_states)
