@@ -18,7 +18,7 @@ from emphatic.engine import Measure, run
 from emphatic.predict import moments
 from emphatic.predict.affine import affine_maps
 from emphatic.predict.curve import error_form
-from emphatic.predict.stability import bisect_thresholds
+from emphatic.predict.stability import find_thresholds
 
 from .. import transcriptions
 from ..learners.test_learners import CONTRACT
@@ -296,7 +296,7 @@ def test_at_a_threshold_the_spectral_radius_is_one(name, monkeypatch):
             affine = maps(factor * threshold).observable()
             assert (radius(kronecker(affine, size)) < 1) == (factor < 1)
     monkeypatch.setattr(moments, "DENSE", 10)
-    again = bisect_thresholds(maps)
+    again = find_thresholds(maps)
     np.testing.assert_allclose(again.mean_square, thresholds.mean_square, rtol=1e-5)
 
 

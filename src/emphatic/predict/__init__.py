@@ -19,10 +19,6 @@ from .curve import (
     Limit as Limit,
     limit as limit,
 )
-from .stability import (
-    Lyapunov as Lyapunov,
-    lyapunov as lyapunov,
-    Thresholds as Thresholds,
-    thresholds as thresholds,
-)
+from .exponent import Lyapunov as Lyapunov, lyapunov as lyapunov
+from .stability import Intervals as Intervals, Thresholds as Thresholds, thresholds as thresholds
 from .summary import simulate as simulate, summarize as summarize

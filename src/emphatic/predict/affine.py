@@ -93,6 +93,12 @@ class AffineMap:
         """Whether $Z_t$ is $(S_t, A_t)$ and not $S_t$ alone."""
         return not np.array_equal(self.source, self.state)
 
+    @property
+    def mean_field(self) -> Float[np.ndarray, "n n"]:
+        r"""$\mathbb E[B(Y)] - I$ in the stationary regime."""
+        probability = self.stationary[self.source] * self.probability
+        return np.tensordot(probability, self.matrix, axes=1) - np.eye(self.matrix.shape[1])
+
     @cached_property
     def augmented(self) -> Float[np.ndarray, "y l l"]:
         r"""$T(y) = \begin{bmatrix} 1 & 0 \\ b(y) & B(y) \end{bmatrix}$, which moves $[1; d]$."""

@@ -13,7 +13,7 @@ from ..mdp import Problem
 from ..types import Critic
 from . import moments
 from .affine import affine_map, AffineMap, Initial
-from .stability import is_stable_in_mean_square
+from .stability import mean_square_margin
 
 ErrorMeasure: TypeAlias = Literal["emphasis", "value"]
 """The exact function that predictions are compared with: the emphasis or the (action) values."""
@@ -147,7 +147,7 @@ def mean_root_mean_square(
 
 def stationary_limit(affine: AffineMap, form: Float[np.ndarray, "z n n"]) -> Limit:
     """Computes the limit of an observable map; `form` is its [error_form]."""
-    if not is_stable_in_mean_square(affine):
+    if mean_square_margin(affine) <= 0.0:
         return Limit(np.inf, None, None)
     operator, path = _path(affine, np.array([10**9]))
     unknowns = path.limit()

@@ -110,8 +110,7 @@ def initial_moments(affine: AffineMap) -> Float[np.ndarray, "z n n"]:
 def weight_scale(affine: AffineMap) -> float:
     """Returns the largest weight of the mean field's root and of the initial mean, at least 1."""
     probability = affine.stationary[affine.source] * affine.probability
-    field = np.tensordot(probability, affine.matrix, axes=1) - np.eye(len(affine.mean))
-    center = np.linalg.lstsq(field, -(probability @ affine.vector), rcond=1e-12)[0]
+    center = np.linalg.lstsq(affine.mean_field, -(probability @ affine.vector), rcond=1e-12)[0]
     return float(max(1.0, np.abs(center).max(initial=0.0), np.abs(affine.mean).max(initial=0.0)))
 
 

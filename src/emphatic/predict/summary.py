@@ -11,7 +11,8 @@ from ..types import Critic
 from .affine import affine_map, affine_maps, Factory, Initial
 from .best import Criterion, minimize_error
 from .curve import error_form, ErrorMeasure, root_mean_squares, square_root, stationary_limit
-from .stability import bisect_thresholds, estimate_lyapunov
+from .exponent import estimate_lyapunov
+from .stability import find_thresholds
 
 NUM_WINDOWS = 1000  # of a simulated run
 TIMES_PER_DECADE = 20
@@ -51,7 +52,7 @@ def summarize(
     maps, times = affine_maps(problem, factory, step_size, target, initial), log_spaced(num_steps)
     affine = maps(step_size).observable()
     form = error_form(problem, target, affine, measure)
-    thresholds = bisect_thresholds(maps)
+    thresholds = find_thresholds(maps)
     best = best_by and minimize_error(
         maps, lambda affine: error_form(problem, target, affine, measure), num_steps, best_by
     )
