@@ -12,12 +12,15 @@ from .. import _validation as checks
 from .._validation import unknown
 from ..mdp import Problem
 from .affine import affine_maps, AffineMap, Factory, Initial
-from .curve import error_form, ErrorMeasure, mean_root_mean_square, root_mean_squares
+from .curve import error_form, error_measure, ErrorMeasure, mean_root_mean_square, root_mean_squares
+from .moments import recursion
 from .stability import EXAMPLE, MAX_FACTOR, natural_step_size
 
 Criterion: TypeAlias = Literal["final", "area"]
 """How a step size is chosen: by the error after all steps, or by its mean square over them."""
-PER_OCTAVE = 2  # step sizes of a scan for each factor of two
+PER_OCTAVE, MANY = 2, 8  # step sizes of a scan for each factor of two; large ones, where cheap
+CHEAP = 500  # unknowns
+LARGEST = 64.0  # relative to the natural step size
 SMALL, LARGE = 1 / 32, 1000.0  # a drift by which weights hardly move, a ratio of errors
 MARGIN = 2.0  # relative to the smallest error, of the minima of a scan that are refined
 NEGLIGIBLE = 1e-4  # of an error
@@ -40,7 +43,7 @@ def best_step_size(
     *,
     by: Criterion = "final",
     target: ArrayLike | None = None,
-    measure: ErrorMeasure = "emphasis",
+    measure: ErrorMeasure | None = None,
     initial: Initial = None,
 ) -> Best:
     r"""Finds the fixed step size with the least root-mean-square error, to one percent.
@@ -61,6 +64,7 @@ def best_step_size(
     checks.count("num_steps", num_steps)
     if by not in get_args(Criterion):
         raise unknown("by", by, get_args(Criterion))
+    measure = error_measure(factory(EXAMPLE), measure)
     maps = affine_maps(problem, factory, EXAMPLE, target, initial)
     return minimize_error(
         maps, lambda affine: error_form(problem, target, affine, measure), num_steps, by
@@ -84,8 +88,7 @@ def minimize_error(
             rmse = mean_root_mean_square(affine, form(affine), num_steps)
         return min(float(rmse), float(np.finfo(float).max))
 
-    low, high = _range(maps, num_steps)
-    exponents = list(np.linspace(low, high, int(np.ceil((high - low) * PER_OCTAVE)) + 1))
+    exponents = scan_exponents(maps, num_steps)
     errors = [error(exponent) for exponent in exponents]
     while errors[-1] < LARGE * min(errors) and len(errors) < MAX_SCAN:
         exponents.append(exponents[-1] + 1.0 / PER_OCTAVE)
@@ -98,7 +101,7 @@ def minimize_error(
     best = Best(float(2.0 ** exponents[int(np.argmin(errors))]), min(errors))
     around = [np.inf, *errors, np.inf]
     for n, smallest in enumerate(errors):
-        if smallest <= min(around[n], around[n + 2], MARGIN * min(errors)):
+        if around[n] > smallest <= around[n + 2] and smallest < MARGIN * min(errors):
             bounds = exponents[max(n - 1, 0)], exponents[min(n + 1, len(exponents) - 1)]
             options = {"xatol": PRECISION / np.log(2.0)}
             refined = minimize_scalar(error, bounds=bounds, method="bounded", options=options)
@@ -107,12 +110,16 @@ def minimize_error(
     return best
 
 
-def _range(maps: Callable[[float], AffineMap], num_steps: int) -> tuple[float, float]:
-    """Returns exponents of steps that together hardly move the weights, and that are too large."""
+def scan_exponents(maps: Callable[[float], AffineMap], num_steps: int) -> list[float]:
+    """Returns exponents from steps that together hardly move the weights to steps too large."""
     natural = natural_step_size(maps)
     if np.isinf(natural):
         raise ValueError("learner: no step size changes what it predicts")
     fields = [maps(size).mean_field for size in (EXAMPLE, 2 * EXAMPLE)]
     drift = np.linalg.norm(fields[1] - fields[0], ord=2) / EXAMPLE
-    low = SMALL / num_steps / max(drift, 1 / natural / MAX_FACTOR)
-    return float(np.log2(min(low, natural))), float(np.log2(8.0 * natural))
+    smallest = SMALL / num_steps / max(drift, 1 / natural / MAX_FACTOR)
+    low, middle = np.log2(min(smallest, natural)), np.log2(natural)
+    is_cheap = recursion(maps(EXAMPLE).observable()).size <= CHEAP
+    density = MANY if is_cheap else PER_OCTAVE
+    high = np.arange(middle, middle + np.log2(LARGEST), 1.0 / density)
+    return [*np.arange(low, middle, 1.0 / PER_OCTAVE), *high]

@@ -16,6 +16,7 @@ EXAMPLE = 0.125  # a step size at which the structure of a learner is derived
 MAX_FACTOR = 2.0**30  # how far from the natural step size stability is decided
 RATIO = 2.0**0.5  # of neighbouring step sizes of a scan
 AGREEMENT = 0.1  # relative, of a margin and that of the mean field, where this decides
+MANY = 3  # step sizes in a row that agree, for one can do so by chance
 TURN, MAX_TURN = 0.98, 12  # of a margin relative to its neighbours' where it is refined, in steps
 PRECISION = 1e-6  # of the end of an interval, relative
 NOISE, ROUNDING = 1e-12, 1e-15  # of a margin, and of that of the mean field
@@ -127,12 +128,12 @@ def _scan(
         return margin(maps(size).observable())
 
     low, high = ends
-    size, is_limit, points = min(high, natural * MAX_FACTOR), False, dict[float, float]()
+    size, num_agree, points = min(high, natural * MAX_FACTOR), 0, dict[float, float]()
     ratio = min(RATIO, (high / low) ** 0.25) if low else RATIO
-    while size > max(low * ratio**0.5, natural / MAX_FACTOR) and not is_limit:
+    while size > max(low * ratio**0.5, natural / MAX_FACTOR) and (low or num_agree < MANY):
         affine = maps(size).observable()
         points[size], small = margin(affine), limit(affine)
-        is_limit = not low and abs(points[size] - small) <= AGREEMENT * abs(small)
+        num_agree = num_agree + 1 if abs(points[size] - small) <= AGREEMENT * abs(small) else 0
         size /= ratio
     if low:
         points[low] = evaluate(low)

@@ -10,7 +10,7 @@ from ..mdp import Problem
 from ..types import Critic
 from .affine import affine_map, affine_maps, Factory, Initial
 from .best import Criterion, minimize_error
-from .curve import error_form, ErrorMeasure, root_mean_squares, square_root, stationary_limit
+from .curve import error_form, error_measure, root_mean_squares, square_root, stationary_limit
 from .exponent import estimate_lyapunov
 from .stability import find_thresholds
 
@@ -65,20 +65,6 @@ def summarize(
         "lyapunov": estimate_lyapunov(affine),
         "best_step_size": best and best.step_size,
     }
-
-
-def error_measure(learner: Critic) -> ErrorMeasure:
-    """Returns what the error of a learner is measured against, from what it says it estimates."""
-    match learner.estimates:
-        case "emphasis":
-            return "emphasis"
-        case "values" | "action_values":
-            return "value"
-        case _:
-            raise ValueError(
-                f"learner: {learner.name or 'it'} estimates neither the emphasis nor values, so "
-                "that its error is not defined"
-            )
 
 
 def log_spaced(num_steps: int) -> Int[np.ndarray, " t"]:
