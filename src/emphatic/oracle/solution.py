@@ -115,8 +115,9 @@ def scalar_rows(exact: Mapping[str, Any]) -> list[tuple[str, float | None, str]]
     rows.append(("contraction modulus (Proposition 1)", exact["contraction"].modulus, ""))
     if "truncation_length" in exact:
         n = exact["truncation_length"]
-        remark = "none is stable" if n is None else f"{n} ratio{'s' * (n != 1)} and more"
-        rows.append(("truncated emphasis stable from", None, remark))
+        remark = f"with {n} ratio{'s' * (n != 1)} or more" if n else "with any number of ratios"
+        remark = "with no number of ratios" if n is None else remark
+        rows.append(("truncated emphasis is stable", None, remark))
     return rows
 
 

@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 from .. import _validation as checks
 from .._validation import unknown
 from ..mdp import Problem
-from .affine import affine_maps, AffineMap, Factory, Initial
+from .affine import affine_maps, AffineMap, Factory
 from .curve import error_form, error_measure, ErrorMeasure, mean_root_mean_square, root_mean_squares
+from .initial import Initial
 from .moments import recursion
 from .stability import EXAMPLE, MAX_FACTOR, natural_step_size
 

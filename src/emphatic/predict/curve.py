@@ -12,7 +12,8 @@ from .._validation import unknown
 from ..mdp import Problem
 from ..types import Critic, Estimand
 from . import moments
-from .affine import affine_map, AffineMap, Initial
+from .affine import affine_map, AffineMap
+from .initial import Initial
 from .stability import mean_square_margin
 
 ErrorMeasure: TypeAlias = Literal["emphasis", "value"]

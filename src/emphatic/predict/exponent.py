@@ -13,6 +13,7 @@ from ..mdp import Problem
 from ..types import Array, Critic, Key
 from .affine import affine_map, AffineMap
 
+NUM_STEPS, NUM_CHAINS = 100_000, 64  # by default
 SLICE_STEPS = 1000  # between which Ctrl-C is answered
 
 Carry = tuple[Array, Array]  # where every chain is, and its vector
@@ -39,8 +40,8 @@ def lyapunov(
     learner: Critic,
     *,
     target: ArrayLike | None = None,
-    num_steps: int = 100_000,
-    num_chains: int = 64,
+    num_steps: int = NUM_STEPS,
+    num_chains: int = NUM_CHAINS,
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Lyapunov:
@@ -64,8 +65,8 @@ def lyapunov(
 
 def estimate_lyapunov(
     affine: AffineMap,
-    num_steps: int = 100_000,
-    num_chains: int = 64,
+    num_steps: int = NUM_STEPS,
+    num_chains: int = NUM_CHAINS,
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Lyapunov:

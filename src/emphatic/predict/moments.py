@@ -93,9 +93,13 @@ def homogeneous(affine: AffineMap) -> Recursion:
 def _recursion(affine: AffineMap, maps: np.ndarray) -> Recursion:
     chain = affine.probability, affine.source, affine.destination
     operator = Recursion(maps, *chain, len(affine.start))
-    width = 3 * operator.size if operator.size <= DENSE else 2 * MIN_VECTORS
-    require_memory(f"{operator.size} second moments", 8 * width * operator.size)
+    require_memory(f"{operator.size:,} second moments", solver_bytes(operator.size))
     return operator
+
+
+def solver_bytes(unknowns: int) -> int:
+    """Returns the memory for the matrix of so many unknowns, or for a first Krylov space."""
+    return 8 * unknowns * (3 * unknowns if unknowns <= DENSE else 2 * MIN_VECTORS)
 
 
 def initial_moments(affine: AffineMap) -> Float[np.ndarray, "z n n"]:
@@ -247,7 +251,7 @@ class Krylov:
         count = self.projected.shape[1]
         size = min(size, self.rows.shape[1])
         require_memory(
-            f"{size} vectors of {self.rows.shape[1]} moments", 16 * size * self.rows.shape[1]
+            f"{size} vectors of {self.rows.shape[1]:,} moments", 16 * size * self.rows.shape[1]
         )
         rows, H = np.zeros((size + 1, self.rows.shape[1])), np.zeros((size + 1, size))
         rows[: count + 1], H[: count + 1, :count] = self.rows, self.projected
