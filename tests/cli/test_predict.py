@@ -1,15 +1,24 @@
 """`emphatic predict`: exact curves as JSON, tables and pictures."""
 
+import _thread
 import json
+import re
+import time
 
 import numpy as np
 import pytest
 
-from emphatic import learners, predict, problems
+from emphatic import learners, oracle, predict, problems
+from emphatic.predict import cost, summary
 
+from ..predict.test_stability import diverging_problem
 from .command import assert_refused, run
 
-KEYS = ["steps", "emphasis_rmse", "limit", "mean_threshold", "mean_square_threshold"]
+KEYS = [
+    *("steps", "emphasis_rmse", "limit", "is_stable_in_mean", "is_stable_in_mean_square"),
+    *("mean_threshold", "mean_square_threshold", "stable_in_mean", "stable_in_mean_square"),
+    *("lyapunov", "best_step_size", "best_rmse"),
+]
 
 
 def test_predict_prints_the_exact_curve(capsys, tmp_path):
@@ -19,7 +28,7 @@ def test_predict_prints_the_exact_curve(capsys, tmp_path):
     status, out, _ = run(capsys, *arguments, *options)
     assert status == 0
     prediction = json.loads(out)
-    assert list(prediction) == [*KEYS, "lyapunov", "best_step_size"]
+    assert list(prediction) == KEYS
     problem = problems.two_state()
     curve = predict.learning_curve(problem, learners.gem(0.02), prediction["steps"])
     np.testing.assert_allclose(prediction["emphasis_rmse"], curve.rmse, rtol=1e-9)
@@ -45,7 +54,79 @@ def test_predict_speaks_of_values_and_of_given_weights(capsys, tmp_path):
     assert prediction["best_step_size"] is None
     status, out, _ = run(capsys, *arguments)
     assert "value error" in out
-    assert "stable in mean square up to step size" in out
+    assert "stable in mean square   step sizes below" in out
+
+
+def test_a_step_size_that_diverges_is_not_printed_as_stable(capsys, tmp_path):
+    """The mean field is unstable, although larger steps are stable."""
+    path = str(tmp_path / "problem.npz")
+    problems.save(diverging_problem(), path)
+    _, out, _ = run(capsys, "predict", path, "--learner", "td(0.01)", "--steps", "1000")
+    assert out.count("not stable at 0.01") == 3
+    assert "no small step size, only those from 0.1705 to 0.6023" in out
+    arguments = ("predict", path, "--learner", "td", "--step-size", "0.3", "--json")
+    prediction = json.loads(run(capsys, *arguments)[1])
+    assert prediction["is_stable_in_mean"]
+    assert prediction["is_stable_in_mean_square"]
+    assert prediction["mean_threshold"] == prediction["mean_square_threshold"] == 0.0
+    ((low, high),) = prediction["stable_in_mean_square"]
+    assert 0.1 < low < 0.3 < high
+
+
+def test_an_expression_with_its_step_size_is_that_learner(capsys):
+    options = ("--steps", "100", "--json", "--no-stability")
+    predictions = [
+        json.loads(run(capsys, "predict", "two_state", "--learner", *learner, *options)[1])
+        for learner in (
+            ("gem(0.1*2^-2)",),
+            ("gem(step_size=0.025, ridge=0)",),
+            ("gem", "--step-size", "0.025"),
+            ("gem(step_size, ridge)",),
+        )
+    ]
+    assert predictions[1:] == predictions[:-1]
+
+
+def test_a_trace_is_predicted_exactly_where_its_moments_close(capsys):
+    arguments = ("predict", "random_walk", "--learner", "followon", "--steps", "1000", "--json")
+    prediction = json.loads(run(capsys, *arguments)[1])
+    problem = problems.random_walk()
+    variance = problem.stationary @ oracle.followon_variance(problem)
+    np.testing.assert_allclose(prediction["limit"], np.sqrt(variance))
+    assert "stable_in_mean" not in prediction
+    _, out, _ = run(capsys, "predict", "two_state", "--learner", "followon()", "--steps", "1000")
+    assert re.search(r"limit +inf", out)
+    assert re.search(r"stable in mean square +not stable", out)
+
+
+def test_what_is_not_wanted_is_not_computed(capsys):
+    arguments = ("predict", "two_state", "--steps", "10", "--no-stability")
+    _, out, err = run(capsys, *arguments)
+    assert "stable" not in out
+    assert err == ""
+    assert "lyapunov" not in json.loads(run(capsys, *arguments, "--json")[1])
+
+
+def test_a_long_prediction_says_beforehand_what_it_takes(capsys, monkeypatch):
+    monkeypatch.setattr(cost, "_flops_per_second", lambda: 1e2)
+    status, _, err = run(capsys, "predict", "two_state", "--steps", "10", "--no-stability")
+    assert status == 0
+    assert err.count("\n") == 1
+    assert re.search(r"12 unknowns, 1 MiB, about \d+ min \(Ctrl-C stops\)", err)
+
+
+def test_ctrl_c_stops_a_prediction(capsys, monkeypatch):
+    def compute(*_, on_progress, **__):
+        on_progress("the first stage")
+        _thread.interrupt_main()
+        while True:
+            time.sleep(0.01)
+            on_progress("the next stage")
+
+    monkeypatch.setattr(summary, "summarize", compute)
+    status, out, err = run(capsys, "predict", "two_state")
+    assert (status, out) == (130, "")
+    assert err == "emphatic: interrupted; a prediction keeps no partial result\n"
 
 
 @pytest.mark.parametrize(
@@ -59,6 +140,14 @@ def test_predict_speaks_of_values_and_of_given_weights(capsys, tmp_path):
         ("predict baird --runs 3", "runs: got 3"),
         ("predict baird --plot picture.abc", "ends in 'abc'"),
         ("predict baird --initial nothing.npy", "initial: nothing.npy cannot be read"),
+        ("predict two_state --learner gme(0.1)", "did you mean 'gem'?"),
+        ("predict two_state --learner gem(0.1) --step-size 0.2", "gem(0.1) has its own; leave out"),
+        ("predict two_state --learner gem(0.1) --ridge 0.2", "ridge: got 0.2, but gem(0.1) has"),
+        ("predict two_state --learner followon --step-size 0.2", "followon has none"),
+        ("predict two_state --learner followon --best", "best: followon has no step size"),
+        ("predict two_state --learner constant(3)", "measure: not given"),
+        ("predict two_state --learner gem(0.1) --measure value", "gem estimates the emphasis"),
+        ("predict grid --width 40 --height 40", "second moments would need"),
         ("predict garnet --num-states 300 --num-features 60", "GiB of memory"),
     ],
 )

@@ -18,7 +18,7 @@ from emphatic.engine import Measure, run
 from emphatic.predict import moments
 from emphatic.predict.affine import affine_maps
 from emphatic.predict.curve import error_form
-from emphatic.predict.stability import bisect_thresholds
+from emphatic.predict.stability import find_thresholds
 
 from .. import transcriptions
 from ..learners.test_learners import CONTRACT
@@ -296,7 +296,7 @@ def test_at_a_threshold_the_spectral_radius_is_one(name, monkeypatch):
             affine = maps(factor * threshold).observable()
             assert (radius(kronecker(affine, size)) < 1) == (factor < 1)
     monkeypatch.setattr(moments, "DENSE", 10)
-    again = bisect_thresholds(maps)
+    again = find_thresholds(maps)
     np.testing.assert_allclose(again.mean_square, thresholds.mean_square, rtol=1e-5)
 
 
@@ -304,13 +304,14 @@ def test_what_learns_nothing_is_stable_and_its_error_does_not_change():
     problem = problems.baird()
     guess = learners.constant(100.0)
     error = np.sqrt(problem.stationary @ (100.0 - oracle.emphasis(problem)) ** 2)
-    np.testing.assert_allclose(predict.learning_curve(problem, guess, [0, 10**6]).rmse, error)
-    np.testing.assert_allclose(predict.limit(problem, guess).rmse, error)
+    curve = predict.learning_curve(problem, guess, [0, 10**6], measure="emphasis")
+    np.testing.assert_allclose(curve.rmse, error)
+    np.testing.assert_allclose(predict.limit(problem, guess, measure="emphasis").rmse, error)
     thresholds = predict.thresholds(problem, lambda size: guess)
     assert (thresholds.mean, thresholds.mean_square) == (np.inf, np.inf)
     assert predict.lyapunov(problem, guess).high == -np.inf
     with pytest.raises(ValueError, match="no step size changes"):
-        predict.best_step_size(problem, lambda size: guess, 10)
+        predict.best_step_size(problem, lambda size: guess, 10, measure="emphasis")
 
 
 def test_small_steps_are_not_noise():

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import experiments, shell_completion, theory, training
+from . import experiments, prediction, shell_completion, theory, training
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ GROUPS: dict[str, dict[str, Command]] = {
         "problems": Command(theory.problems_command),
         "solve": Command(theory.solve_command, "PROBLEM", (theory.SolveOptions,)),
         "certify": Command(theory.certify_command, "PROBLEM", (theory.CertifyOptions,)),
-        "predict": Command(theory.predict_command, "PROBLEM", (theory.PredictOptions,)),
+        "predict": Command(prediction.predict_command, "PROBLEM", (prediction.PredictOptions,)),
         "export": Command(theory.export_command, "PROBLEM", (theory.ExportOptions,)),
     },
     "experiments": {

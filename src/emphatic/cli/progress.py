@@ -1,12 +1,23 @@
-"""Progress of runs: a bar, and a line for each evaluation."""
+"""Progress: of runs a bar, of evaluations a line, of predictions what they compute."""
 
 import contextlib
+import os
+import sys
+import threading
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from concurrent.futures import Future, wait
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
 from ..engine.tasks import OnProgress
+
+Result = TypeVar("Result")
+OnStage: TypeAlias = Callable[[str], None]
+"""A callback, called with the name of what begins."""
+INTERRUPTED = "emphatic: interrupted; a prediction keeps no partial result"
+PATIENCE = 1.0  # seconds that a computation has to end after Ctrl-C
 
 
 @contextlib.contextmanager
@@ -44,3 +55,38 @@ def show_evaluation(steps: int, total: int, values: dict[str, np.ndarray]) -> No
         spread = f" +- {runs.std(ddof=1):.2f}" if len(runs) > 1 else ""
         cells.append(f"{name} {runs.mean():.2f}{spread}")
     print(f"{steps:>{len(str(total))}} of {total} steps: {', '.join(cells)}", flush=True)
+
+
+def run_in_stages(compute: Callable[[OnStage], Result]) -> Result:
+    """Calls a function in a thread, so that Ctrl-C is answered at once, and shows what it does.
+
+    The function is given a callback of the stage that begins. Ctrl-C ends it at its next stage; a
+    long computation is not waited for, and the process ends.
+    """
+    from rich.console import Console
+
+    start, future, stopped, stages = time.monotonic(), Future[Result](), threading.Event(), [""]
+
+    def show(stage: str) -> None:
+        if stopped.is_set():
+            raise KeyboardInterrupt
+        stages.append(stage)
+
+    def call() -> None:
+        try:
+            future.set_result(compute(show))
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=call, daemon=True).start()
+    try:
+        with Console(stderr=True).status("") as status:
+            while not wait([future], timeout=0.2).done:
+                status.update(f"{stages[-1]} ({time.monotonic() - start:.0f} s)")
+    except KeyboardInterrupt:
+        stopped.set()
+        if not wait([future], timeout=PATIENCE).done:
+            print(INTERRUPTED, file=sys.stderr, flush=True)
+            os._exit(130)
+        raise
+    return future.result()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Json = Mapping[str, Any]
 """What a command prints as JSON, before it is formatted."""
 Row = Sequence[str]
+NEGLIGIBLE = 1e-3  # an improvement, relative, that is none
 COLORS = {"holds": "green", "fails": "red", "cannot be decided": "yellow"}
 
 
@@ -161,7 +162,7 @@ def _describe_ends(certificate: Certificate) -> list[str]:
     return lines
 
 
-def show_prediction(title: str, step_size: float, prediction: Json) -> None:
+def show_prediction(title: str, step_size: float | None, prediction: Json) -> None:
     """Prints the exact curve, its limit and the stable step sizes."""
     out = console()
     name = next(key for key in prediction if key.endswith("_rmse"))
@@ -169,21 +170,45 @@ def show_prediction(title: str, step_size: float, prediction: Json) -> None:
     steps, errors = prediction["steps"], prediction[name]
     indices = {n for n, step in enumerate(steps) if step in (0, steps[-1])}
     indices |= {int(np.abs(steps - 10**power).argmin()) for power in range(len(str(steps[-1])))}
-    rows = [(str(steps[n]), format_number(errors[n])) for n in sorted(indices)]
+    rows = [(f"{steps[n]:,}", format_number(errors[n])) for n in sorted(indices)]
     rows.append(("limit", format_number(prediction["limit"])))
     columns = ("steps", f"{name.removesuffix('_rmse')} error, root mean square")
     out.print(new_table("", columns, rows))
     facts = new_table("", ("", "", ""), num_left=3)
-    for sense, key in (("mean", "mean_threshold"), ("mean square", "mean_square_threshold")):
-        verdict = "stable" if step_size < prediction[key] else "not stable"
-        facts.add_row(f"stable in {sense} up to step size", f"{prediction[key]:.4g}", verdict)
-    lyapunov = prediction["lyapunov"]
-    verdict = "stable" if lyapunov.high < 0 else "not stable" if lyapunov.low > 0 else "undecided"
-    interval = f"{lyapunov.estimate:.3g} ({lyapunov.low:.3g} to {lyapunov.high:.3g})"
-    facts.add_row("almost surely: Lyapunov exponent (estimated)", interval, verdict)
+    suffix = "" if step_size is None else f" at {step_size:g}"
+    for sense, key in (("mean", "stable_in_mean"), ("mean square", "stable_in_mean_square")):
+        if f"is_{key}" in prediction:
+            verdict = f"{'stable' if prediction[f'is_{key}'] else 'not stable'}{suffix}"
+            sizes = describe_intervals(prediction[key]) if key in prediction else ""
+            facts.add_row(f"stable in {sense}", sizes, verdict)
+    if "lyapunov" in prediction:
+        lyapunov, verdict = prediction["lyapunov"], "undecided"
+        verdict = "stable" if lyapunov.high < 0 else "not stable" if lyapunov.low > 0 else verdict
+        interval = f"{lyapunov.estimate:.3g}"
+        if lyapunov.low < lyapunov.high:
+            interval += f" ({lyapunov.low:.3g} to {lyapunov.high:.3g})"
+        exponent = f"estimated Lyapunov exponent {interval}"
+        facts.add_row("stable almost surely", exponent, f"{verdict}{suffix}")
     if prediction["best_step_size"] is not None:
-        facts.add_row("best step size", f"{prediction['best_step_size']:.3g}", "")
-    out.print(facts)
+        best, error = prediction["best_step_size"], prediction["best_rmse"]
+        if error > (1.0 - NEGLIGIBLE) * errors[0]:
+            facts.add_row("best step size", "none lowers the error of the start", "")
+        else:
+            facts.add_row("best step size", f"{best:.3g}", f"error {format_number(error)}")
+    if facts.row_count:
+        out.print(facts)
+
+
+def describe_intervals(intervals: Iterable[tuple[float, float]]) -> str:
+    """Returns intervals of step sizes as a person says them."""
+    texts = []
+    for low, high in intervals:
+        if low == 0.0:
+            texts.append(f"step sizes below {high:.4g}" if np.isfinite(high) else "all step sizes")
+        else:
+            text = f"from {low:.4g} to {high:.4g}" if np.isfinite(high) else f"above {low:.4g}"
+            texts.append(text if texts else f"no small step size, only those {text}")
+    return " and ".join(texts) or "no step size"
 
 
 def show_figure(name: str, summary: Json, folder: Path) -> None:

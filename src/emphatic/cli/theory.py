@@ -1,4 +1,4 @@
-"""Commands that answer exactly, without simulation: problems, solve, certify, predict, export."""
+"""Commands that answer exactly, without simulation: problems, solve, certify and export."""
 
 import dataclasses
 import inspect
@@ -7,13 +7,12 @@ from typing import Literal
 
 from ..agents import linear, NetworkSoftmax, over_states, Softmax, tabular
 from ..mdp import Problem
-from ..types import LearnerFactory
 from .parsing import load_array, load_target, parse_problem, problem_options, summary_line
 
 
 @dataclasses.dataclass
 class TargetOptions:
-    """Options of every command of this module."""
+    """Options of every command about one problem and a target policy."""
 
     target: str | None = None
     """uniform, behavior, or a file of (state, action) probabilities; else the problem's own."""
@@ -67,32 +66,6 @@ class CertifyOptions(TargetOptions):
     """Also find the largest ridge whose cost is within this tolerance."""
     json: bool = False
     """Print JSON."""
-
-
-@dataclasses.dataclass
-class PredictOptions(TargetOptions):
-    """Compute exact learning curves and stable step sizes, without simulation."""
-
-    learner: str = "gem"
-    """gem, reverse-td or lms (emphasis); gq2, gtd2, tdc, td or etd-exact (values)."""
-    step_size: float = 0.025
-    """The constant step size alpha."""
-    ridge: float = 0.0
-    """The ridge eta of gem and gq2."""
-    steps: int = 1_000_000
-    """The last step of the curve; 1e9 steps cost hardly more than 1e3."""
-    initial: Path | None = None
-    """A file (.npy, .csv or text) with the initial weights; else the learner's own."""
-    best: bool = False
-    """Also find the step size with the smallest error after that many steps."""
-    by: Literal["final", "area"] = "final"
-    """Choose the best step size by the final error, or by the mean square over all steps."""
-    json: bool = False
-    """Print JSON: steps, emphasis_rmse or value_rmse, limit, thresholds, Lyapunov exponent."""
-    plot: Path | None = None
-    """Plot the curve to this file."""
-    runs: int = 0
-    """Also simulate this many runs, and plot their errors as dots."""
 
 
 @dataclasses.dataclass
@@ -208,75 +181,6 @@ def _actor_policy(problem: Problem, options: CertifyOptions) -> Softmax | Networ
     if options.policy == "tabular":
         return tabular(problem)
     return linear(problem) if x is None else over_states(x, num_actions)
-
-
-COMPOSED = {
-    "etd": "etd(followon(), step_size)",
-    "etd-exact": "etd(exact(emphasis), step_size)",
-    "gem-etd": "etd(gem(0.025, ridge), step_size)",
-    "lms": "lms(followon(), step_size)",
-}
-"""Learners that need a source of emphasis, with the source that `predict` gives them."""
-
-
-def _learner_expressions() -> dict[str, str]:
-    """Returns the expressions of learners that need only a step size, and of those in COMPOSED."""
-    from ..learners import LEARNERS
-
-    expressions = {}
-    for name, function in LEARNERS.items():
-        parameters = inspect.signature(function).parameters
-        required = [p.name for p in parameters.values() if p.default is p.empty]
-        if required == ["step_size"]:
-            ridge = ", ridge=ridge" if "ridge" in parameters else ""
-            expressions[name.replace("_", "-")] = f"{name}(step_size{ridge})"
-    return expressions | COMPOSED
-
-
-def _learner_factory(problem: Problem, name: str, ridge: float) -> LearnerFactory:
-    """Returns the function that makes the named learner from a step size."""
-    from .. import _validation as checks
-    from ..experiments.expressions import parse_learner
-
-    expressions, name = _learner_expressions(), name.replace("_", "-")
-    if name not in expressions:
-        raise checks.unknown("learner", name, expressions)
-    checks.ridge(ridge)
-    with_ridge = [key for key, text in expressions.items() if "ridge" in text]
-    if ridge and name not in with_ridge:
-        raise ValueError(f"ridge: {name} has none; only {', '.join(with_ridge)} have")
-    build = parse_learner(expressions[name], ("step_size", "ridge"))(problem)
-    ridges = {"ridge": ridge} if name in with_ridge else {}
-    return lambda step_size: build(step_size=step_size, **ridges)
-
-
-def predict_command(arguments: list[str]) -> None:
-    """Prints the exact learning curve of a learner and its stable step sizes."""
-    problem, options, title = parse_problem("predict", PredictOptions, arguments)
-    from ..predict.summary import simulate, summarize
-    from . import plots, tables
-
-    if options.plot is not None:
-        plots.require_plot_file(options.plot)
-    if options.runs < 0 or (options.runs and options.plot is None):
-        raise ValueError(f"runs: got {options.runs}; a number >= 0, and --plot for the dots")
-    if options.runs and options.initial is not None:
-        raise ValueError("runs: simulated runs start as the learner does; leave out --initial")
-    policy = problem.require_target(load_target(problem, options.target))
-    problem = dataclasses.replace(problem, target=policy)
-    factory = _learner_factory(problem, options.learner, options.ridge)
-    step_size, steps = options.step_size, options.steps
-    best_by = options.by if options.best else None
-    initial, learner = load_array("initial", options.initial, 1), factory(step_size)
-    summary = summarize(problem, factory, step_size, steps, initial=initial, best_by=best_by)
-    caption = f"{title}, {options.learner}, step size {step_size:g}"
-    if options.plot is not None:
-        simulation = simulate(problem, learner, steps, options.runs) if options.runs else None
-        plots.draw_prediction(options.plot, caption, summary, simulation)
-    if options.json:
-        print(tables.as_json(summary))
-    else:
-        tables.show_prediction(caption, step_size, summary)
 
 
 def export_command(arguments: list[str]) -> None:

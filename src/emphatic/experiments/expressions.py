@@ -176,3 +176,35 @@ def parse_learner(
         return make
 
     return bind
+
+
+def separate_step_size(text: str) -> tuple[str, float | None]:
+    """Separates a learner's own step size from it: `gem(0.025)` is `gem(step_size)` and 0.025.
+
+    An expression that has no step size, or one that is not a number, is returned as it is.
+    """
+    node = _parse(text)
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+        return text, None
+    function = LEARNERS.get(node.func.id)
+    names = list(inspect.signature(function).parameters) if function is not None else []
+    step_size = ast.Name("step_size")
+    for n, (argument, _) in enumerate(zip(node.args, names, strict=False)):
+        if names[n] == "step_size" and _is_number(argument):
+            node.args[n] = step_size
+            return ast.unparse(node), float(_evaluate(argument, {}, {}))
+    for keyword in node.keywords:
+        if keyword.arg == "step_size" and _is_number(keyword.value):
+            number, keyword.value = keyword.value, step_size
+            return ast.unparse(node), float(_evaluate(number, {}, {}))
+    return text, None
+
+
+def _is_number(node: ast.expr) -> bool:
+    """Whether an expression consists of numbers alone."""
+    parts = (ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
+    return all(
+        isinstance(part, parts)
+        or (isinstance(part, ast.Constant) and type(part.value) in (int, float))
+        for part in ast.walk(node)
+    )

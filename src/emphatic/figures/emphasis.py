@@ -12,7 +12,7 @@ from .. import oracle, statistics
 from ..learners import gem
 from ..predict.affine import affine_maps, AffineMap
 from ..predict.curve import error_form, root_mean_squares
-from ..predict.stability import bisect_thresholds, EXAMPLE, Thresholds
+from ..predict.stability import EXAMPLE, find_thresholds, Thresholds
 from ..problems.baird import baird, Features
 from . import style
 from .authors import authors_gem, with_authors_gem
@@ -62,7 +62,7 @@ def _gem_maps(features: Features, solid: float, authors: bool) -> Callable[[floa
 @cache
 def thresholds(features: Features, solid: float) -> Thresholds:
     """Computes the exact step sizes up to which GEM is stable."""
-    return bisect_thresholds(_gem_maps(features, solid, False))
+    return find_thresholds(_gem_maps(features, solid, False))
 
 
 def exact_curve(
@@ -131,8 +131,9 @@ def summarise(datasets: Datasets) -> Summary:
             for ridge in RIDGES
         ],
         "thresholds": [
-            {"features": features, "solid": solid, **vars(thresholds(features, solid))}
+            {"features": features, "solid": solid, "mean": x.mean, "mean_square": x.mean_square}
             for features, solid in points
+            for x in [thresholds(features, solid)]
         ],
     }
 

@@ -115,12 +115,9 @@ def scalar_rows(exact: Mapping[str, Any]) -> list[tuple[str, float | None, str]]
     rows.append(("contraction modulus (Proposition 1)", exact["contraction"].modulus, ""))
     if "truncation_length" in exact:
         n = exact["truncation_length"]
-        if n is None:
-            remark = "not stable, however long it is"
-        else:
-            remark = (
-                f"stable with {n} ratio{'s' * (n != 1)} or more" if n else "stable at any length"
-            )
+        remark = "not stable, however long it is"
+        if n is not None:
+            remark = f"stable with {n} ratio{'s' * (n != 1)} or more" if n else "stable at any length"
         rows.append(("ETD with a truncated trace", None, remark))
     return rows
 

@@ -5,13 +5,9 @@ and the covariance of the weights at every time follow from a linear recursion, 
 error, where it settles, and the step sizes that are stable.
 """
 
-from .affine import (
-    affine_map as affine_map,
-    AffineMap as AffineMap,
-    Factory as Factory,
-    Initial as Initial,
-)
+from .affine import affine_map as affine_map, AffineMap as AffineMap, Factory as Factory
 from .best import Best as Best, best_step_size as best_step_size, Criterion as Criterion
+from .cost import Cost as Cost
 from .curve import (
     Curve as Curve,
     ErrorMeasure as ErrorMeasure,
@@ -19,10 +15,7 @@ from .curve import (
     Limit as Limit,
     limit as limit,
 )
-from .stability import (
-    Lyapunov as Lyapunov,
-    lyapunov as lyapunov,
-    Thresholds as Thresholds,
-    thresholds as thresholds,
-)
+from .exponent import Lyapunov as Lyapunov, lyapunov as lyapunov
+from .initial import Initial as Initial
+from .stability import Intervals as Intervals, Thresholds as Thresholds, thresholds as thresholds
 from .summary import simulate as simulate, summarize as summarize

@@ -1,32 +1,28 @@
 """A learner on a finite problem as a random affine map, derived from its own step."""
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
-from jaxtyping import Float, Int, PyTree
+from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
-from .. import _validation as checks
-from ..engine.linearization import linearize, vector_step, weight_names
-from ..engine.measures import example_transition
+from ..engine.linearization import linearize, vector_step
 from ..mdp import Problem
 from ..oracle.expectation import enumerate_samples
 from ..types import Agent, Array, Critic, Number, Sample
+from .initial import Initial, initial_weights, learner_name
 
 MAX_BYTES = 2**32  # a prediction that needs more memory is refused
+CHUNK_BYTES = 2**25  # of maps that are derived at once
 NUM_VECTORS = 256  # moments are stored at least this many times where they are many
-NUM_KEYS = 4096  # initial states that are drawn to see how a learner starts
 LATER_TIMES = (1, 2**30)  # where a step must be what it is at time 0
 TOLERANCE = 1e-9  # of affinity, and of a direction's share in a prediction
 
-Initial = ArrayLike | tuple[ArrayLike, ArrayLike] | None
-"""The initial weights: an array, a mean and a covariance, or None for the learner's own."""
 Factory = Callable[[Number], Critic]
 """A function from a step size to a learner, such as [gem]."""
 Derivatives = tuple[tuple[Array, Array], tuple[Array, Array]]
@@ -92,6 +88,12 @@ class AffineMap:
     def reads_next_action(self) -> bool:
         """Whether $Z_t$ is $(S_t, A_t)$ and not $S_t$ alone."""
         return not np.array_equal(self.source, self.state)
+
+    @property
+    def mean_field(self) -> Float[np.ndarray, "n n"]:
+        r"""$\mathbb E[B(Y)] - I$ in the stationary regime."""
+        probability = self.stationary[self.source] * self.probability
+        return np.tensordot(probability, self.matrix, axes=1) - np.eye(self.matrix.shape[1])
 
     @cached_property
     def augmented(self) -> Float[np.ndarray, "y l l"]:
@@ -170,12 +172,12 @@ def affine_maps(
             "learner: an agent changes its own target, so that its step is not affine; its critics "
             "with a fixed target are, such as gem and gq2"
         )
-    names, unravel, moments = _initial_weights(problem, learner, initial)
+    names, unravel, moments = initial_weights(problem, learner, initial)
     probability, samples, outcome = enumerate_samples(problem, np.ones(problem.mdp.num_states))
     size = len(names)
     unknowns = problem.mdp.num_states * (size + 1) * (size + 2) // 2
-    require_memory(f"{unknowns} second moments", 16 * NUM_VECTORS * unknowns)
-    require_memory(f"{len(outcome)} maps of {size} weights", 24 * len(outcome) * size**2)
+    require_memory(f"{unknowns:,} second moments", 16 * NUM_VECTORS * unknowns)
+    require_memory(f"{len(outcome):,} maps of {size} weights", 48 * len(outcome) * size**2)
     step = vector_step(problem, pi, unravel)
 
     @jax.jit
@@ -185,16 +187,23 @@ def affine_maps(
 
         return jax.vmap(evaluate_one)(samples)
 
-    def maps(step_size: float, time: int = 0) -> Maps:
+    def evaluate_all(step_size: float, d: np.ndarray, time: int = 0) -> list[np.ndarray]:
         timed_samples = replace(samples, time=np.full_like(samples.time, time))
-        with jax.enable_x64(True):
-            (vector, offset), (matrix, slope) = evaluate(step_size, np.zeros(size), timed_samples)
-        return Maps(*(np.asarray(x, np.float64) for x in (matrix, vector, slope, offset)))
+        parts, num_rows = [], max(1, CHUNK_BYTES // (8 * max(1, size**2)))
+        for first in range(0, len(outcome), num_rows):
+            rows = operator.itemgetter(slice(first, first + num_rows))
+            with jax.enable_x64(True):
+                derivatives = evaluate(step_size, d, jax.tree.map(rows, timed_samples))
+            parts.append([np.asarray(x, np.float64) for x in jax.tree.leaves(derivatives)])
+        return [np.concatenate(part) for part in zip(*parts, strict=True)]
+
+    def maps(step_size: float, time: int = 0) -> Maps:
+        vector, offset, matrix, slope = evaluate_all(step_size, np.zeros(size), time)
+        return Maps(matrix, vector, slope, offset)
 
     def evaluate_at(d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        with jax.enable_x64(True):
-            d_next, prediction = evaluate(example, d, samples)[0]
-        return np.asarray(d_next), np.asarray(prediction)
+        d_next, prediction, *_ = evaluate_all(example, d)
+        return d_next, prediction
 
     example_maps = maps(example)
     _require_affine(learner, names, example_maps, evaluate_at)
@@ -257,63 +266,6 @@ def _assemble(
     )
 
 
-def _initial_weights(
-    problem: Problem, learner: Critic, initial: Initial
-) -> tuple[list[str], Callable[[jax.Array], PyTree], tuple[np.ndarray, np.ndarray]]:
-    """Returns names of the weights, what makes a state of them, and their mean and covariance."""
-    with jax.enable_x64(True):
-        example = jax.tree.map(jnp.asarray, example_transition(problem, np.float64))
-        first = learner.init(jax.random.key(0), example)
-        if any(not jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in jax.tree.leaves(first)):
-            raise ValueError(
-                f"learner: the state of {_name(learner)} has numbers that are not real"
-            )
-        names, unravel = weight_names(first), ravel_pytree(first)[1]
-        keys = jax.random.split(jax.random.key(0), NUM_KEYS)
-        draws = jax.vmap(lambda key: ravel_pytree(learner.init(key, example))[0])(keys)
-        draws = np.asarray(draws, np.float64).reshape(NUM_KEYS, -1)
-    if initial is None:
-        return names, unravel, _standard_moments(draws)
-    return names, unravel, _validate_moments(initial, names)
-
-
-def _standard_moments(draws: Float[np.ndarray, "m n"]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the mean and covariance of weights that are standard normal where they are random."""
-    is_random = np.ptp(draws, axis=0) > 0
-    mean, covariance = np.where(is_random, 0.0, draws[0]), np.diag(is_random.astype(float))
-    deviation = draws - mean
-    distance = max(
-        np.abs(deviation.mean(0)).max(initial=0.0),
-        np.abs(deviation.T @ deviation / NUM_KEYS - covariance).max(initial=0.0),
-    )
-    if distance > 8 / np.sqrt(NUM_KEYS):
-        raise ValueError(
-            "initial: not given, and the learner starts from random weights that are not "
-            "standard normal; give their mean and covariance"
-        )
-    return mean, covariance
-
-
-def _validate_moments(
-    initial: ArrayLike | tuple[ArrayLike, ArrayLike], names: Sequence[str]
-) -> tuple[np.ndarray, np.ndarray]:
-    size = len(names)
-    mean, covariance = initial if isinstance(initial, tuple) else (initial, np.zeros((size, size)))
-    axes = f"the weights {names[0]} to {names[-1]}" if names else "no weights"
-    mean = checks.shaped("initial", mean, (size,), axes)
-    covariance = checks.shaped("initial", covariance, (size, size), "a covariance")
-    scale = np.abs(covariance).max(initial=0.0)
-    if np.abs(covariance - covariance.T).max(initial=0.0) > TOLERANCE * scale:
-        raise ValueError("initial: the covariance is not symmetric")
-    if size and np.linalg.eigvalsh(covariance)[0] < -TOLERANCE * scale:
-        raise ValueError("initial: the covariance has a negative eigenvalue")
-    return mean, covariance
-
-
-def _name(learner: Critic) -> str:
-    return learner.name or "the learner"
-
-
 def _require_affine(
     learner: Critic,
     names: Sequence[str],
@@ -330,7 +282,7 @@ def _require_affine(
         allowed = TOLERANCE * (np.abs(offset) + np.abs(slope) @ np.abs(d))
         if not (np.abs(prediction - slope @ d - offset) <= allowed).all():
             raise ValueError(
-                f"learner: what {_name(learner)} predicts is not affine in its weights"
+                f"learner: what {learner_name(learner)} predicts is not affine in its weights"
             )
     if curved.any():
         not_affine, affine = (
@@ -339,7 +291,7 @@ def _require_affine(
         )
         hint = f"; what learns {affine} is: predict that learner alone" if affine else ""
         raise ValueError(
-            f"learner: the step of {_name(learner)} is not affine in its weights, since "
+            f"learner: the step of {learner_name(learner)} is not affine in its weights, since "
             f"{not_affine} is multiplied by what is learned{hint}"
         )
 
@@ -347,6 +299,6 @@ def _require_affine(
 def _require_timeless(learner: Critic, maps: Maps, later_maps: Sequence[Maps]) -> None:
     if not all(maps.is_close(other) for other in later_maps):
         raise ValueError(
-            f"learner: the step of {_name(learner)} changes with the time; fixed step sizes and a "
-            "fixed ridge are required"
+            f"learner: the step of {learner_name(learner)} changes with the time; fixed step sizes "
+            "and a fixed ridge are required"
         )

@@ -11,14 +11,21 @@ from numpy.typing import ArrayLike
 from .. import _validation as checks
 from .._validation import unknown
 from ..mdp import Problem
-from .affine import affine_maps, AffineMap, Factory, Initial
-from .curve import error_form, ErrorMeasure, mean_root_mean_square, root_mean_squares
-from .stability import EXAMPLE, natural_step_size
+from .affine import affine_maps, AffineMap, Factory
+from .curve import error_form, error_measure, ErrorMeasure, mean_root_mean_square, root_mean_squares
+from .initial import Initial
+from .moments import recursion
+from .stability import EXAMPLE, MAX_FACTOR, natural_step_size
 
 Criterion: TypeAlias = Literal["final", "area"]
 """How a step size is chosen: by the error after all steps, or by its mean square over them."""
-PATIENCE = 4  # halvings in a row without improvement, after which the search ends
-NUM_HALVINGS = 30
+PER_OCTAVE, MANY = 2, 8  # step sizes of a scan for each factor of two; large ones, where cheap
+CHEAP = 500  # unknowns
+LARGEST = 64.0  # relative to the natural step size
+SMALL, LARGE = 1 / 32, 1000.0  # a drift by which weights hardly move, a ratio of errors
+MARGIN = 2.0  # relative to the smallest error, of the minima of a scan that are refined
+NEGLIGIBLE = 1e-4  # of an error
+MAX_SCAN = 200  # step sizes
 PRECISION = 0.01  # of the step size, relative
 
 
@@ -37,13 +44,14 @@ def best_step_size(
     *,
     by: Criterion = "final",
     target: ArrayLike | None = None,
-    measure: ErrorMeasure = "emphasis",
+    measure: ErrorMeasure | None = None,
     initial: Initial = None,
 ) -> Best:
     r"""Finds the fixed step size with the least root-mean-square error, to one percent.
 
-    Step sizes are halved until the error no longer falls, and the best one is refined between its
-    neighbours. The error is exact: no simulation is needed, and none is that precise.
+    The error can have several minima. It is scanned from step sizes so small that the weights
+    hardly move in $n$ steps to those at which it explodes, and each low minimum of the scan is
+    refined. The error is exact: no simulation is needed, and none is that precise.
 
     **Arguments:**
 
@@ -57,6 +65,7 @@ def best_step_size(
     checks.count("num_steps", num_steps)
     if by not in get_args(Criterion):
         raise unknown("by", by, get_args(Criterion))
+    measure = error_measure(factory(EXAMPLE), measure)
     maps = affine_maps(problem, factory, EXAMPLE, target, initial)
     return minimize_error(
         maps, lambda affine: error_form(problem, target, affine, measure), num_steps, by
@@ -72,28 +81,46 @@ def minimize_error(
     """Finds the best step size of learners with these affine maps; `form` is the [error_form]."""
     from scipy.optimize import minimize_scalar
 
-    largest = 8.0 * natural_step_size(maps)
-    if np.isinf(largest):
-        raise ValueError("learner: no step size changes what it predicts")
-
     def error(exponent: float) -> float:
-        affine = maps(float(largest * 2.0**exponent)).observable()
+        affine = maps(2.0**exponent).observable()
         if by == "final":
-            return float(root_mean_squares(affine, form(affine), np.array([num_steps]))[0])
-        return mean_root_mean_square(affine, form(affine), num_steps)
+            rmse = root_mean_squares(affine, form(affine), np.array([num_steps]))[0]
+        else:
+            rmse = mean_root_mean_square(affine, form(affine), num_steps)
+        return min(float(rmse), float(np.finfo(float).max))
 
-    errors: list[float] = []
-    while len(errors) < NUM_HALVINGS:
-        errors.append(error(float(-len(errors))))
-        if np.isfinite(min(errors)) and len(errors) > int(np.argmin(errors)) + PATIENCE:
+    exponents = scan_exponents(maps, num_steps)
+    errors = [error(exponent) for exponent in exponents]
+    while errors[-1] < LARGE * min(errors) and len(errors) < MAX_SCAN:
+        exponents.append(exponents[-1] + 1.0 / PER_OCTAVE)
+        errors.append(error(exponents[-1]))
+    while errors[0] <= min(errors) and len(errors) < MAX_SCAN:  # no step is best: how small?
+        exponents.insert(0, exponents[0] - 1.0)
+        errors.insert(0, error(exponents[0]))
+        if errors[0] > (1.0 - NEGLIGIBLE) * errors[1]:
             break
-    middle = -int(np.argmin(errors))
-    refined = minimize_scalar(
-        lambda exponent: min(error(exponent), np.finfo(float).max),
-        bounds=(middle - 1.0, min(middle + 1.0, 0.0)),
-        method="bounded",
-        options={"xatol": PRECISION / np.log(2.0)},
-    )
-    if refined.fun < min(errors):
-        return Best(float(largest * 2.0**refined.x), float(refined.fun))
-    return Best(float(largest * 2.0**middle), min(errors))
+    best = Best(float(2.0 ** exponents[int(np.argmin(errors))]), min(errors))
+    around = [np.inf, *errors, np.inf]
+    for n, smallest in enumerate(errors):
+        if around[n] > smallest <= around[n + 2] and smallest < MARGIN * min(errors):
+            bounds = exponents[max(n - 1, 0)], exponents[min(n + 1, len(exponents) - 1)]
+            options = {"xatol": PRECISION / np.log(2.0)}
+            refined = minimize_scalar(error, bounds=bounds, method="bounded", options=options)
+            if refined.fun < best.rmse:
+                best = Best(float(2.0**refined.x), float(refined.fun))
+    return best
+
+
+def scan_exponents(maps: Callable[[float], AffineMap], num_steps: int) -> list[float]:
+    """Returns exponents from steps that together hardly move the weights to steps too large."""
+    natural = natural_step_size(maps)
+    if np.isinf(natural):
+        raise ValueError("learner: no step size changes what it predicts")
+    fields = [maps(size).mean_field for size in (EXAMPLE, 2 * EXAMPLE)]
+    drift = np.linalg.norm(fields[1] - fields[0], ord=2) / EXAMPLE
+    smallest = SMALL / num_steps / max(drift, 1 / natural / MAX_FACTOR)
+    low, middle = np.log2(min(smallest, natural)), np.log2(natural)
+    is_cheap = recursion(maps(EXAMPLE).observable()).size <= CHEAP
+    density = MANY if is_cheap else PER_OCTAVE
+    high = np.arange(middle, middle + np.log2(LARGEST), 1.0 / density)
+    return [*np.arange(low, middle, 1.0 / PER_OCTAVE), *high]

@@ -10,13 +10,19 @@ from numpy.typing import ArrayLike
 from .. import oracle
 from .._validation import unknown
 from ..mdp import Problem
-from ..types import Critic
+from ..types import Critic, Estimand
 from . import moments
-from .affine import affine_map, AffineMap, Initial
-from .stability import is_stable_in_mean_square
+from .affine import affine_map, AffineMap
+from .initial import Initial
+from .stability import mean_square_margin
 
 ErrorMeasure: TypeAlias = Literal["emphasis", "value"]
 """The exact function that predictions are compared with: the emphasis or the (action) values."""
+MEASURES: dict[Estimand, ErrorMeasure] = {
+    "emphasis": "emphasis",
+    "values": "value",
+    "action_values": "value",
+}
 MAX_STEPS = 10**12
 
 
@@ -62,7 +68,7 @@ def learning_curve(
     times: ArrayLike,
     *,
     target: ArrayLike | None = None,
-    measure: ErrorMeasure = "emphasis",
+    measure: ErrorMeasure | None = None,
     initial: Initial = None,
 ) -> Curve:
     r"""Computes the exact mean and covariance of a learner's weights, and its exact error.
@@ -84,10 +90,11 @@ def learning_curve(
     - `target`: The target policy; by default the problem's own.
     - `measure`: `emphasis` compares the prediction at $S_t$ with $m_\pi(S_t)$, over the
       distribution of $S_t$; `value` compares all predictions with $v_\pi$ in the norm of $d_\mu$,
-      or with $q_\pi$ in that of $\tilde d_\mu$ if they depend on the action.
+      or with $q_\pi$ in that of $\tilde d_\mu$ if they depend on the action. By default it is what
+      the learner estimates; one that says nothing of it must be told.
     - `initial`: The initial weights, as for [affine_map].
     """
-    times = validate_times(times)
+    times, measure = validate_times(times), error_measure(learner, measure)
     affine = affine_map(problem, learner, target, initial)
     operator, path = _path(affine, times)
     row = operator.functional(error_form(problem, target, affine, measure))
@@ -106,7 +113,7 @@ def limit(
     learner: Critic,
     *,
     target: ArrayLike | None = None,
-    measure: ErrorMeasure = "emphasis",
+    measure: ErrorMeasure | None = None,
 ) -> Limit:
     r"""Computes the fixed point of the moments' recursion, whatever the learner starts from.
 
@@ -116,8 +123,32 @@ def limit(
 
     - `problem`, `learner`, `target`, `measure`: As for [learning_curve].
     """
+    measure = error_measure(learner, measure)
     affine = affine_map(problem, learner, target).observable()
     return stationary_limit(affine, error_form(problem, target, affine, measure))
+
+
+def error_measure(learner: Critic, measure: ErrorMeasure | None = None) -> ErrorMeasure:
+    """Returns the measure of what a learner estimates; a `ValueError` if another one is given."""
+    name, own = learner.name or "the learner", None
+    if measure not in (None, *get_args(ErrorMeasure)):
+        raise unknown("measure", measure, get_args(ErrorMeasure))
+    if learner.estimates is not None:
+        own = MEASURES.get(learner.estimates)
+        noun = learner.estimates.replace("_", " ")
+        noun = noun if noun.endswith("values") else f"the {noun}"
+        if own is None:
+            raise ValueError(f"learner: {name} estimates {noun}, whose exact error is not known")
+        if measure not in (None, own):
+            raise ValueError(
+                f"measure: got {measure!r}, but {name} estimates {noun}: the measure is {own!r}"
+            )
+    if measure is None and own is None:
+        raise ValueError(
+            f"measure: not given, and {name} does not say what it estimates; 'emphasis' or 'value' "
+            "is required"
+        )
+    return measure or own
 
 
 def _path(
@@ -147,7 +178,7 @@ def mean_root_mean_square(
 
 def stationary_limit(affine: AffineMap, form: Float[np.ndarray, "z n n"]) -> Limit:
     """Computes the limit of an observable map; `form` is its [error_form]."""
-    if not is_stable_in_mean_square(affine):
+    if mean_square_margin(affine) <= 0.0:
         return Limit(np.inf, None, None)
     operator, path = _path(affine, np.array([10**9]))
     unknowns = path.limit()
@@ -167,8 +198,6 @@ def error_form(
     With $g(y) = [c_0(y) - \mathrm{truth}; c(y)]$ they are $\mathbb E[g(Y)g(Y)^\top|Z = z]$ for the
     error at $S_t$, and the stationary mean of this, whatever $z$ is, for a norm of $d_\mu$.
     """
-    if measure not in get_args(ErrorMeasure):
-        raise unknown("measure", measure, get_args(ErrorMeasure))
     s, a = affine.state, affine.action
     if measure == "emphasis":
         truth = oracle.emphasis(problem, target)[s]

@@ -93,9 +93,13 @@ def homogeneous(affine: AffineMap) -> Recursion:
 def _recursion(affine: AffineMap, maps: np.ndarray) -> Recursion:
     chain = affine.probability, affine.source, affine.destination
     operator = Recursion(maps, *chain, len(affine.start))
-    width = 3 * operator.size if operator.size <= DENSE else 2 * MIN_VECTORS
-    require_memory(f"{operator.size} second moments", 8 * width * operator.size)
+    require_memory(f"{operator.size:,} second moments", solver_bytes(operator.size))
     return operator
+
+
+def solver_bytes(unknowns: int) -> int:
+    """Returns the memory for the matrix of so many unknowns, or for a first Krylov space."""
+    return 8 * unknowns * (3 * unknowns if unknowns <= DENSE else 2 * MIN_VECTORS)
 
 
 def initial_moments(affine: AffineMap) -> Float[np.ndarray, "z n n"]:
@@ -110,8 +114,7 @@ def initial_moments(affine: AffineMap) -> Float[np.ndarray, "z n n"]:
 def weight_scale(affine: AffineMap) -> float:
     """Returns the largest weight of the mean field's root and of the initial mean, at least 1."""
     probability = affine.stationary[affine.source] * affine.probability
-    field = np.tensordot(probability, affine.matrix, axes=1) - np.eye(len(affine.mean))
-    center = np.linalg.lstsq(field, -(probability @ affine.vector), rcond=1e-12)[0]
+    center = np.linalg.lstsq(affine.mean_field, -(probability @ affine.vector), rcond=1e-12)[0]
     return float(max(1.0, np.abs(center).max(initial=0.0), np.abs(affine.mean).max(initial=0.0)))
 
 
@@ -248,7 +251,7 @@ class Krylov:
         count = self.projected.shape[1]
         size = min(size, self.rows.shape[1])
         require_memory(
-            f"{size} vectors of {self.rows.shape[1]} moments", 16 * size * self.rows.shape[1]
+            f"{size} vectors of {self.rows.shape[1]:,} moments", 16 * size * self.rows.shape[1]
         )
         rows, H = np.zeros((size + 1, self.rows.shape[1])), np.zeros((size + 1, size))
         rows[: count + 1], H[: count + 1, :count] = self.rows, self.projected

@@ -1,67 +1,74 @@
-"""Step sizes that are stable: in mean, in mean square, almost surely."""
+"""Step sizes that are stable, in mean and in mean square."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeAlias
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from .. import _validation as checks
 from ..mdp import Problem
-from ..types import Array, Critic, Key
 from . import moments
-from .affine import affine_map, affine_maps, AffineMap, Factory, require_memory
+from .affine import affine_maps, AffineMap, Factory, require_memory
 
 EXAMPLE = 0.125  # a step size at which the structure of a learner is derived
-MAX_FACTOR = 2.0**30  # how far from the natural step size a threshold is sought
-PRECISION = 1e-6  # of a threshold, relative
+MAX_FACTOR = 2.0**30  # how far from the natural step size stability is decided
+RATIO = 2.0**0.5  # of neighbouring step sizes of a scan
+AGREEMENT = 0.1  # relative, of a margin and that of the mean field, where this decides
+MANY = 3  # step sizes in a row that agree, for one can do so by chance
+TURN, MAX_TURN = 0.98, 12  # of a margin relative to its neighbours' where it is refined, in steps
+PRECISION = 1e-6  # of the end of an interval, relative
+NOISE, ROUNDING = 1e-12, 1e-15  # of a margin, and of that of the mean field
 RESIDUAL = 0.1  # of an equation whose right-hand side is I, which then stays positive
 
-Carry = tuple[Array, Array]  # where every chain is, and its vector
+Intervals: TypeAlias = tuple[tuple[float, float], ...]
+"""Increasing intervals of step sizes, from 0 where all small ones belong to them."""
+Margin: TypeAlias = Callable[[AffineMap], float]
+Maps: TypeAlias = Callable[[float], AffineMap]
 
 
 @dataclass(frozen=True)
 class Thresholds:
-    r"""The largest stable step sizes; 0 if none is, infinite if all are.
+    r"""The step sizes for which a learner is stable.
+
+    Small ones are stable exactly if the mean field is. If it is not, the learner diverges with
+    every small step, and yet larger ones, whose noise is correlated, can be stable.
 
     **Arguments:**
 
-    - `mean`: Below it $\mathbb E[d_t]$ converges.
-    - `mean_square`: Below it the covariance converges as well.
+    - `stable_in_mean`: Intervals where $\mathbb E[d_t]$ converges.
+    - `stable_in_mean_square`: Intervals where the covariance converges as well.
     """
 
-    mean: float
-    mean_square: float
+    stable_in_mean: Intervals
+    stable_in_mean_square: Intervals
+
+    @property
+    def mean(self) -> float:
+        """The step size below which all are stable in mean; 0 if small ones are not."""
+        return _threshold(self.stable_in_mean)
+
+    @property
+    def mean_square(self) -> float:
+        """The step size below which all are stable in mean square; 0 if small ones are not."""
+        return _threshold(self.stable_in_mean_square)
 
 
-@dataclass(frozen=True)
-class Lyapunov:
-    r"""The top Lyapunov exponent of a learner, estimated.
-
-    **Arguments:**
-
-    - `estimate`: Of $\lim_t\frac1t\log\|B(Y_t)\cdots B(Y_1)\|$. Below 0 paths forget where they
-      started, almost surely; above 0 they diverge.
-    - `low`, `high`: The ends of a confidence interval.
-    """
-
-    estimate: float
-    low: float
-    high: float
+def _threshold(intervals: Intervals) -> float:
+    return intervals[0][1] if intervals and intervals[0][0] == 0.0 else 0.0
 
 
 def thresholds(
     problem: Problem, factory: Factory, *, target: ArrayLike | None = None
 ) -> Thresholds:
-    r"""Finds the step sizes up to which a learner is stable, in mean and in mean square.
+    r"""Finds the step sizes for which a learner is stable, in mean and in mean square.
 
     A learner is stable in mean if $f'(z') = \sum_{y: z\to z'}\Pr(y|z)B(y)f(z)$ has a spectral
     radius below one, and in mean square if $M'(z') = \sum_{y: z\to z'}\Pr(y|z)B(y)M(z)B(y)^\top$
-    has. Only the observable part of the weights counts: where features are linearly dependent,
-    some directions are moved by no update, and have the radius 1 at every step size.
+    has. As the step size goes to 0, the mean field decides both. Only the observable part of the
+    weights counts: where features are linearly dependent, some directions are moved by no update,
+    and have the radius 1 at every step size.
 
     **Arguments:**
 
@@ -69,49 +76,124 @@ def thresholds(
     - `factory`: A function from a step size to a learner, such as [gem].
     - `target`: The target policy; by default the problem's own.
     """
-    return bisect_thresholds(affine_maps(problem, factory, EXAMPLE, target))
+    return find_thresholds(affine_maps(problem, factory, EXAMPLE, target))
 
 
-def bisect_thresholds(maps: Callable[[float], AffineMap]) -> Thresholds:
-    """Finds the thresholds of learners whose affine maps depend on a step size."""
-    start = natural_step_size(maps)
-    return Thresholds(
-        mean=_bisect(lambda size: is_stable_in_mean(maps(size).observable()), start),
-        mean_square=_bisect(lambda size: is_stable_in_mean_square(maps(size).observable()), start),
+def find_thresholds(maps: Maps) -> Thresholds:
+    """Finds the stable step sizes of learners whose affine maps depend on a step size."""
+    natural = natural_step_size(maps)
+    if np.isinf(natural):
+        return Thresholds(((0.0, np.inf),), ((0.0, np.inf),))
+    top = _largest(maps, natural)
+    in_mean = _scan(maps, mean_margin, mean_field_margin, natural, (0.0, top))
+    in_mean_square = (
+        interval
+        for candidates in in_mean  # for what is stable in mean square is stable in mean
+        for interval in _scan(
+            maps, mean_square_margin, mean_field_square_margin, natural, candidates
+        )
     )
+    return Thresholds(in_mean, tuple(in_mean_square))
 
 
-def natural_step_size(maps: Callable[[float], AffineMap]) -> float:
-    """Returns the step size at which the largest of all steps just reverses some direction."""
+def natural_step_size(maps: Maps) -> float:
+    """Returns the step size at which the largest of all steps can be as long as the weights."""
     matrix = maps(EXAMPLE).observable().matrix
     move = np.linalg.norm(matrix - np.eye(matrix.shape[1]), ord=2, axis=(1, 2)).max(initial=0.0)
     return EXAMPLE / float(move) if move > 0 else np.inf
 
 
-def _bisect(is_stable: Callable[[float], bool], start: float) -> float:
-    """Finds the end of the stable step sizes: bracketed by halving and doubling, then bisected."""
-    if np.isinf(start):
-        return np.inf
-    low, high = start, start
-    while not is_stable(low):
-        low, high = low / 2, low
-        if low < start / MAX_FACTOR:
-            return 0.0
-    while low == high:
-        if not is_stable(2 * high):
-            high = 2 * high
-        elif high > start * MAX_FACTOR:
-            return np.inf
-        else:
-            low = high = 2 * high
-    while high - low > PRECISION * low:
-        middle = (low + high) / 2
-        low, high = (middle, high) if is_stable(middle) else (low, middle)
-    return low
+def _largest(maps: Maps, natural: float) -> float:
+    """Returns a step size beyond which the mean diverges, the faster the larger; or infinity."""
+    size, before = natural, np.inf
+    while size <= natural * MAX_FACTOR:
+        radius = 1.0 - mean_margin(maps(size).observable())
+        if before > 2.0 and radius > 1.9 * before:
+            return size
+        size, before = 2.0 * size, radius
+    return np.inf
 
 
-def is_stable_in_mean(affine: AffineMap) -> bool:
-    """Whether the mean of every difference of weights vanishes."""
+def _scan(
+    maps: Maps, margin: Margin, limit: Margin, natural: float, ends: tuple[float, float]
+) -> Intervals:
+    """Finds the step sizes with a positive margin between two; `limit` is that of small ones.
+
+    From the largest they are scanned down to where the limit decides. Where the margin turns
+    towards 0 it is refined, so that narrow gaps and narrow intervals are not missed.
+    """
+    from scipy.optimize import brentq, minimize_scalar
+
+    def evaluate(size: float) -> float:
+        return margin(maps(size).observable())
+
+    low, high = ends
+    size, num_agree, points = min(high, natural * MAX_FACTOR), 0, dict[float, float]()
+    ratio = min(RATIO, (high / low) ** 0.25) if low else RATIO
+    while size > max(low * ratio**0.5, natural / MAX_FACTOR) and (low or num_agree < MANY):
+        affine = maps(size).observable()
+        points[size], small = margin(affine), limit(affine)
+        num_agree = num_agree + 1 if abs(points[size] - small) <= AGREEMENT * abs(small) else 0
+        size /= ratio
+    if low:
+        points[low] = evaluate(low)
+
+    def refine(before: float, after: float, sign: float) -> None:
+        turn = minimize_scalar(
+            lambda x: sign * evaluate(np.exp(x)) / np.exp(x),
+            bounds=(np.log(before), np.log(after)),
+            method="bounded",
+            options={"maxiter": MAX_TURN},
+        )
+        points[float(np.exp(turn.x))] = sign * float(turn.fun)
+
+    sizes = sorted(points)
+    for neighbors in zip(sizes, sizes[1:], sizes[2:], strict=False):
+        sign = float(np.sign(points[neighbors[1]]))
+        before, here, after = (sign * points[size] / size for size in neighbors)
+        if here < TURN * min(before, after):
+            refine(neighbors[0], neighbors[2], sign)
+
+    def crossing(a: float, b: float) -> float:
+        root = brentq(
+            lambda x: np.clip(evaluate(np.exp(x)), -1.0, 1.0),
+            np.log(a),
+            np.log(b),
+            xtol=PRECISION / 4,
+        )
+        return float(np.exp(root)) * (1.0 - PRECISION if points[a] > 0.0 else 1.0 + PRECISION)
+
+    sizes = sorted(points)
+    bounds = [crossing(a, b) for a, b in pairwise(sizes) if (points[a] > 0.0) != (points[b] > 0.0)]
+    if points[sizes[0]] > 0.0:
+        is_stable = not low and limit(maps(sizes[0]).observable()) > 0.0
+        bounds.insert(0, 0.0 if is_stable else sizes[0])
+    if points[sizes[-1]] > 0.0:
+        bounds.append(high)
+    return tuple(zip(bounds[::2], bounds[1::2], strict=True))
+
+
+def mean_field_margin(affine: AffineMap) -> float:
+    """Returns the margin of the mean of small steps: how fast the slowest mode decays."""
+    margin = -np.linalg.eigvals(affine.mean_field).real.max(initial=-1.0)
+    return float(margin) if margin > ROUNDING else min(float(margin), -ROUNDING)
+
+
+def mean_field_square_margin(affine: AffineMap) -> float:
+    """Returns the margin of the second moments of small steps, by Lyapunov's equation."""
+    from scipy.linalg import solve_continuous_lyapunov
+
+    size = affine.matrix.shape[1]
+    if mean_field_margin(affine) < 0.0:
+        return -1.0
+    return size / float(np.trace(solve_continuous_lyapunov(affine.mean_field, -np.eye(size))))
+
+
+def mean_margin(affine: AffineMap) -> float:
+    """Returns how much the mean of the slowest difference of weights shrinks in a step.
+
+    What rounding hides is decided by the mean field.
+    """
     count, size = len(affine.start), affine.matrix.shape[1]
     require_memory(f"the mean of {count * size} unknowns", 24 * (count * size) ** 2)
     operator = np.zeros((count, size, count, size))
@@ -120,18 +202,20 @@ def is_stable_in_mean(affine: AffineMap) -> bool:
     ):
         operator[z_next, :, z] += p * B
     matrix = operator.reshape(count * size, count * size)
-    return bool(np.abs(np.linalg.eigvals(matrix)).max(initial=0.0) < 1.0)
+    margin = float(1.0 - np.abs(np.linalg.eigvals(matrix)).max(initial=0.0))
+    return margin if abs(margin) > NOISE else mean_field_margin(affine)
 
 
-def is_stable_in_mean_square(affine: AffineMap) -> bool:
-    r"""Whether the second moments of every difference of weights vanish.
+def mean_square_margin(affine: AffineMap) -> float:
+    r"""Returns a number that is positive if all second moments of differences vanish.
 
     Their recursion $L$ maps positive semidefinite matrices to such, so that its radius is below 1
     exactly if some $X \succ 0$ has $X - LX \succ 0$. The solution of $X - LX = I$ decides: it is
-    such an $X$, or is not positive.
+    such an $X$, or is not positive. The number is the inverse of its mean eigenvalue, and goes
+    through 0 with a slope; what rounding hides is decided by the mean field.
     """
     if not affine.matrix.shape[1]:
-        return True
+        return 1.0
     operator = moments.homogeneous(affine)
     size = affine.matrix.shape[1]
     identity = operator.pack(np.broadcast_to(np.eye(size), (operator.count, size, size)))
@@ -139,10 +223,14 @@ def is_stable_in_mean_square(affine: AffineMap) -> bool:
         try:
             solution = np.linalg.solve(np.eye(operator.size) - operator.matrix(), identity)
         except np.linalg.LinAlgError:
-            return False
+            return 0.0
     else:
         solution = _solve_krylov(operator, identity)
-    return bool(np.linalg.eigvalsh(operator.unpack(solution)).min() > 0.0)
+    eigenvalues = np.linalg.eigvalsh(operator.unpack(solution))
+    margin = 1.0 / abs(eigenvalues.mean())
+    if margin <= NOISE:
+        return mean_field_square_margin(affine)
+    return margin if eigenvalues.min() > 0.0 else -margin
 
 
 def _solve_krylov(operator: moments.Recursion, identity: np.ndarray) -> np.ndarray:
@@ -161,90 +249,3 @@ def _solve_krylov(operator: moments.Recursion, identity: np.ndarray) -> np.ndarr
                 "moments; fewer features or states are required"
             )
         size *= 2
-
-
-def lyapunov(
-    problem: Problem,
-    learner: Critic,
-    *,
-    target: ArrayLike | None = None,
-    num_steps: int = 100_000,
-    num_chains: int = 64,
-    confidence: float = 0.95,
-    seed: int = 0,
-) -> Lyapunov:
-    r"""Estimates the top Lyapunov exponent from the growth of random vectors on many chains.
-
-    Chains start from the stationary distribution, and the first fifth of each is left out: the
-    vectors need that time to turn to the slowest direction. The interval is Student's, over the
-    chains.
-
-    **Arguments:**
-
-    - `problem`, `learner`, `target`: As for [learning_curve].
-    - `num_steps`: The length of each chain.
-    - `num_chains`: The number of independent chains, at least 2.
-    - `confidence`: The level of the interval.
-    - `seed`: The seed of all random numbers.
-    """
-    affine = affine_map(problem, learner, target).observable()
-    return estimate_lyapunov(affine, num_steps, num_chains, confidence, seed)
-
-
-def estimate_lyapunov(
-    affine: AffineMap,
-    num_steps: int = 100_000,
-    num_chains: int = 64,
-    confidence: float = 0.95,
-    seed: int = 0,
-) -> Lyapunov:
-    """Estimates the exponent of an observable map; see [lyapunov]."""
-    from scipy import stats
-
-    checks.count("num_steps", num_steps)
-    checks.count("num_chains", num_chains)
-    checks.seed(seed)
-    if num_chains < 2:
-        raise ValueError(f"num_chains: got {num_chains}; at least 2 are required for an interval")
-    if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence: got {confidence}; a number in (0, 1) is required")
-    if not affine.matrix.shape[1]:
-        return Lyapunov(-np.inf, -np.inf, -np.inf)
-    growth = _simulate_growth(affine, num_steps, num_chains, seed)
-    if not np.isfinite(growth).all():  # a product of steps is 0
-        return Lyapunov(-np.inf, -np.inf, -np.inf)
-    mean, deviation = growth.mean(), growth.std(ddof=1) / np.sqrt(num_chains)
-    width = stats.t.ppf(0.5 + confidence / 2, num_chains - 1) * deviation
-    return Lyapunov(float(mean), float(mean - width), float(mean + width))
-
-
-def _simulate_growth(
-    affine: AffineMap, num_steps: int, num_chains: int, seed: int
-) -> Float[np.ndarray, " n"]:
-    """Simulates the mean growth of the logarithm of a vector's length on each chain."""
-    order = np.argsort(affine.source, kind="stable")
-    source, size = affine.source[order], affine.matrix.shape[1]
-    first = np.searchsorted(source, np.arange(len(affine.start) + 1))
-    cumulative = np.cumsum(affine.probability[order]) - np.unique(source, return_inverse=True)[1]
-    tables = affine.matrix[order], affine.destination[order], source + cumulative, first
-    with jax.enable_x64(True):
-        matrix, destination, upper, first = map(jnp.asarray, tables)
-        keys = jax.random.split(jax.random.key(seed), 3)
-
-        def step(carry: Carry, key: Key) -> tuple[Carry, Array]:
-            z, v = carry
-            y = jnp.searchsorted(upper, z + jax.random.uniform(key, (num_chains,)), side="right")
-            y = jnp.clip(y, first[z], first[z + 1] - 1)  # where rounding leaves a gap
-            v = jnp.einsum("cij,cj->ci", matrix[y], v)
-            length = jnp.linalg.norm(v, axis=1)
-            return (destination[y], v / length[:, None]), jnp.log(length)
-
-        @jax.jit
-        def run(z: Array, v: Array) -> Array:
-            return jax.lax.scan(step, (z, v), jax.random.split(keys[2], num_steps))[1]
-
-        stationary = jnp.asarray(affine.stationary)
-        z = jax.random.choice(keys[0], len(stationary), (num_chains,), p=stationary)
-        v = jax.random.normal(keys[1], (num_chains, size))
-        growth = np.asarray(run(z, v / jnp.linalg.norm(v, axis=1, keepdims=True)))
-    return growth[num_steps // 5 :].mean(0)

@@ -1,5 +1,8 @@
 """All exact predictions about one learner at once, and simulated errors to compare them with."""
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
@@ -8,13 +11,27 @@ from .. import _validation as checks, oracle
 from ..engine import Measure, run
 from ..mdp import Problem
 from ..types import Critic
-from .affine import affine_map, affine_maps, Factory, Initial
-from .best import Criterion, minimize_error
-from .curve import error_form, ErrorMeasure, root_mean_squares, square_root, stationary_limit
-from .stability import bisect_thresholds, estimate_lyapunov
+from .affine import affine_map, affine_maps, AffineMap, Factory
+from .best import Criterion, minimize_error, scan_exponents
+from .cost import OnStart, predict_cost
+from .curve import (
+    error_form,
+    error_measure,
+    ErrorMeasure,
+    root_mean_squares,
+    square_root,
+    stationary_limit,
+)
+from .exponent import estimate_lyapunov
+from .initial import Initial
+from .stability import EXAMPLE, find_thresholds, Maps, mean_margin, mean_square_margin
 
 NUM_WINDOWS = 1000  # of a simulated run
 TIMES_PER_DECADE = 20
+
+OnProgress: TypeAlias = Callable[[str], None]
+"""A callback, called with what is computed next."""
+
 SQUARED_ERROR = Measure(
     lambda m, lane, learner, state, y: (learner.predict(state, y) - m[y.state]) ** 2,
     oracle.emphasis,
@@ -24,60 +41,85 @@ SQUARED_ERROR = Measure(
 def summarize(
     problem: Problem,
     factory: Factory,
-    step_size: float,
+    step_size: float | None,
     num_steps: int,
     *,
     target: ArrayLike | None = None,
+    measure: ErrorMeasure | None = None,
     initial: Initial = None,
     best_by: Criterion | None = None,
+    stability: bool = True,
+    on_start: OnStart | None = None,
+    on_progress: OnProgress | None = None,
 ) -> dict[str, object]:
-    """Computes the error at log-spaced times, its limit, the thresholds and the exponent.
+    """Computes the error at log-spaced times, its limit, stable step sizes and the exponent.
 
     **Arguments:**
 
-    - `problem`, `target`, `initial`: As for [learning_curve].
-    - `factory`: A function from a step size to a learner, such as [gem]; the error is that of what
-      the learner says it estimates.
-    - `step_size`: The step size.
+    - `problem`, `target`, `measure`, `initial`: As for [learning_curve].
+    - `factory`: A function from a step size to a learner, such as [gem].
+    - `step_size`: The step size; None if the learner has none.
     - `num_steps`: The last of the times.
     - `best_by`: What to choose the best step size by; None does not look for it.
+    - `stability`: Whether to decide the stability and to find the stable step sizes.
+    - `on_start`: Called with the [Cost] before anything is computed.
+    - `on_progress`: Called with what is computed next.
 
     **Returns:**
 
     Keyed as `emphatic predict --json` prints it.
     """
     checks.count("steps", num_steps)
-    measure = error_measure(factory(step_size))
-    maps, times = affine_maps(problem, factory, step_size, target, initial), log_spaced(num_steps)
-    affine = maps(step_size).observable()
+    example = EXAMPLE if step_size is None else step_size
+    measure = error_measure(factory(example), measure)
+    maps, times = affine_maps(problem, factory, example, target, initial), log_spaced(num_steps)
+    affine = maps(example).observable()
+    num_sizes = len(scan_exponents(maps, num_steps)) if best_by else 0
+    cost = predict_cost(affine, num_steps, stability, num_sizes)
+    if on_start is not None:
+        on_start(cost)
+
+    def report(stage: str) -> None:
+        if on_progress is not None:
+            on_progress(stage)
+
+    def maps_for(stage: str) -> Maps:
+        def reported(size: float) -> AffineMap:
+            report(f"{stage}: trying {size:.3g}")
+            return maps(size)
+
+        return reported
+
+    report(f"errors at {len(times)} times up to {num_steps:,} steps")
     form = error_form(problem, target, affine, measure)
-    thresholds = bisect_thresholds(maps)
-    best = best_by and minimize_error(
-        maps, lambda affine: error_form(problem, target, affine, measure), num_steps, best_by
-    )
-    return {
+    curve = root_mean_squares(affine, form, times)
+    report("limit")
+    summary: dict[str, object] = {
         "steps": times,
-        f"{measure}_rmse": root_mean_squares(affine, form, times),
+        f"{measure}_rmse": curve,
         "limit": stationary_limit(affine, form).rmse,
-        "mean_threshold": thresholds.mean,
-        "mean_square_threshold": thresholds.mean_square,
-        "lyapunov": estimate_lyapunov(affine),
-        "best_step_size": best and best.step_size,
     }
-
-
-def error_measure(learner: Critic) -> ErrorMeasure:
-    """Returns what the error of a learner is measured against, from what it says it estimates."""
-    match learner.estimates:
-        case "emphasis":
-            return "emphasis"
-        case "values" | "action_values":
-            return "value"
-        case _:
-            raise ValueError(
-                f"learner: {learner.name or 'it'} estimates neither the emphasis nor values, so "
-                "that its error is not defined"
-            )
+    if stability:
+        report("stability of this step size")
+        summary["is_stable_in_mean"] = mean_margin(affine) > 0.0
+        summary["is_stable_in_mean_square"] = mean_square_margin(affine) > 0.0
+        if step_size is not None:
+            thresholds = find_thresholds(maps_for("stable step sizes"))
+            summary |= {
+                "mean_threshold": thresholds.mean,
+                "mean_square_threshold": thresholds.mean_square,
+                "stable_in_mean": thresholds.stable_in_mean,
+                "stable_in_mean_square": thresholds.stable_in_mean_square,
+            }
+        report("Lyapunov exponent")
+        summary["lyapunov"] = estimate_lyapunov(affine)
+    best = best_by and minimize_error(
+        maps_for("best step size"),
+        lambda affine: error_form(problem, target, affine, measure),
+        num_steps,
+        best_by,
+    )
+    return summary | {"best_step_size": best and best.step_size, "best_rmse": best and best.rmse}
 
 
 def log_spaced(num_steps: int) -> Int[np.ndarray, " t"]:
@@ -93,12 +135,13 @@ def simulate(
     num_runs: int,
     *,
     target: ArrayLike | None = None,
+    measure: ErrorMeasure | None = None,
 ) -> tuple[Float[np.ndarray, " t"] | Int[np.ndarray, " t"], Float[np.ndarray, " t"]]:
     """Runs a learner from its own start; returns times and root-mean-square errors over runs.
 
     The emphasis error is averaged over windows, and the times are their midpoints.
     """
-    measure, window = error_measure(learner), -(-num_steps // NUM_WINDOWS)
+    measure, window = error_measure(learner, measure), -(-num_steps // NUM_WINDOWS)
     dataset = run(
         problem,
         {"one": learner},
