@@ -94,7 +94,7 @@ def dataset(arrange):
 
 
 def _load_state(path):
-    return load_checkpoint(path, {"a": 1})
+    return load_checkpoint(path)[1]
 
 
 SAVERS = {

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from .._validation import unknown
 from .parsing import parse_options, parse_path, parse_problem, split_argument
-from .training import use_cores
+from .training import training_folders, use_cores
 
 
 @dataclasses.dataclass
@@ -43,7 +43,7 @@ class ReproduceOptions(FigureOptions):
 class ReproduceControlOptions(FigureOptions):
     """Train deep agents on Reacher; write data, policies, a summary, the figure and a film.
 
-    Geoff-PAC gets at most 10 runs and TD3 at most 5, unless --full is given.
+    Geoff-PAC gets at most 10 runs and TD3 at most 6, unless --full is given.
 
     With --authors the authors' variants of COF-PAC and ACE are added.
 
@@ -117,7 +117,7 @@ class CompareOptions:
 
 @dataclasses.dataclass
 class StatusOptions:
-    """Show the progress of an experiment: what is done, running, diverged and left."""
+    """Show the progress of sweeps and trainings: what is done, running, diverged and left."""
 
     json: bool = False
     """Print JSON."""
@@ -125,7 +125,7 @@ class StatusOptions:
 
 @dataclasses.dataclass
 class ReportOptions:
-    """Write the results of figures and sweeps to a self-contained HTML page."""
+    """Write the results of figures, sweeps and trainings to a self-contained HTML page."""
 
     out: Path = Path("report.html")
     """The file to write."""
@@ -218,19 +218,28 @@ def sweep_command(arguments: list[str]) -> int:
 
 
 def status_command(arguments: list[str]) -> int:
-    """Shows the progress of an experiment, or of all experiments below a folder."""
-    required = "the folder of a sweep, or one with several below it"
+    """Shows the progress of an experiment or a training, or of all of them below a folder."""
+    required = "the folder of a sweep or a training, or one with several below it"
     folder, options = parse_path("status", StatusOptions, arguments, "folder", required)
     from ..experiments import plan, store
     from . import tables
 
-    folders = [path.parent for path in sorted(Path(folder).rglob(plan.EXPERIMENT))]
-    statuses = {str(path): store.status(path) for path in folders or [Path(folder)]}
+    path = Path(folder)
+    sweeps = [file.parent for file in sorted(path.rglob(plan.EXPERIMENT))]
+    trainings = training_folders(path)
+    if not trainings:
+        sweeps = sweeps or [path]  # which says what is missing
+    statuses: dict[str, Any] = {str(sweep): store.status(sweep) for sweep in sweeps}
+    if trainings:
+        from ..deep.plan import training_status
+
+        statuses |= {str(training): training_status(training) for training in trainings}
     if options.json:
         print(tables.as_json(statuses if len(statuses) > 1 else next(iter(statuses.values()))))
     else:
-        for path, status in statuses.items():
-            tables.show_status(status, path)
+        for name, status in statuses.items():
+            show = tables.show_status if isinstance(status, store.Status) else tables.show_training
+            show(status, name)
     return 1 if any(status.left for status in statuses.values()) else 0
 
 
@@ -254,7 +263,7 @@ def compare_command(arguments: list[str]) -> None:
 
 def report_command(arguments: list[str]) -> None:
     """Writes results to one HTML page."""
-    usage, required = "report FOLDER...", "folders of figures or of sweeps"
+    usage, required = "report FOLDER...", "folders of figures, sweeps or trainings"
     split_argument(usage, ReportOptions, arguments, required)
     folders = list(itertools.takewhile(lambda text: not text.startswith("-"), arguments))
     options = parse_options(ReportOptions, arguments[len(folders) :], f"emphatic {usage}")

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 
 import numpy as np
 
@@ -36,11 +36,24 @@ def progress_bar(title: str) -> Generator[OnProgress]:
             bar.stop()
 
 
-def show_evaluation(steps: int, total: int, values: dict[str, np.ndarray]) -> None:
-    """Prints a line for an evaluation: means, and standard deviations if there are several runs."""
+def show_evaluation(steps: int, total: int, values: dict[str, np.ndarray], num_runs: int) -> None:
+    """Prints a line for an evaluation: means, and standard deviations if there are several runs.
+
+    It names its seeds, if they are not those of all runs."""
     cells = []
     for name in ("J", "return"):
         runs = values[name]
         spread = f" +- {runs.std(ddof=1):.2f}" if len(runs) > 1 else ""
         cells.append(f"{name} {runs.mean():.2f}{spread}")
-    print(f"{steps:>{len(str(total))}} of {total} steps: {', '.join(cells)}", flush=True)
+    seeds = values["seed"].tolist()
+    part = "" if len(seeds) == num_runs else f"{describe_seeds(seeds)}, "
+    print(f"{part}{steps:>{len(str(total))}} of {total} steps: {', '.join(cells)}", flush=True)
+
+
+def describe_seeds(seeds: Sequence[int]) -> str:
+    """Describes seeds in words: one, a range, or how many."""
+    if len(seeds) == 1:
+        return f"seed {seeds[0]}"
+    if list(seeds) == list(range(seeds[0], seeds[0] + len(seeds))):
+        return f"seeds {seeds[0]} to {seeds[-1]}"
+    return f"{len(seeds)} seeds"

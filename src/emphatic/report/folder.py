@@ -1,4 +1,4 @@
-"""Reads a section from the folder that `emphatic reproduce` or `emphatic sweep` wrote."""
+"""Reads a section from the folder that `emphatic reproduce`, `sweep` or `train` wrote."""
 
 import itertools
 import json
@@ -16,13 +16,14 @@ from ..figures import Figure, FIGURES
 from ..problems import load
 from .markup import format_number, to_columns
 from .section import Json, Picture, Section, Tables
+from .training import from_training, PLAN, POLICIES
 
 QUESTION = "Do the claims about this figure hold on new runs?"
 MAX_SVG_BYTES = 4_000_000  # of a larger drawing the PNG is shown
 
 
 def from_folder(folder: str | os.PathLike) -> Section:
-    """Reads a section from the folder of a figure or of a sweep.
+    """Reads a section from the folder of a figure, of a sweep or of a training.
 
     The question and problems of a figure are those of the folder's name in `FIGURES`, if it is
     there; a sweep is read from its store, with every case, measure and learner.
@@ -30,6 +31,8 @@ def from_folder(folder: str | os.PathLike) -> Section:
     folder = Path(folder)
     if (folder / EXPERIMENT).exists():
         return from_store(folder)
+    if any((folder / name).exists() for name in (PLAN, POLICIES)):
+        return from_training(folder)
     path = folder / "summary.json"
     try:
         summary = json.loads(path.read_text())
