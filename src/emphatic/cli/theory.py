@@ -1,4 +1,4 @@
-"""Commands that answer exactly, without simulation: problems, solve, certify, predict, export."""
+"""Commands that answer exactly, without simulation: problems, solve, certify and predict."""
 
 import dataclasses
 import inspect
@@ -95,14 +95,6 @@ class PredictOptions(TargetOptions):
     """Also simulate this many runs, and plot their errors as dots."""
 
 
-@dataclasses.dataclass
-class ExportOptions(TargetOptions):
-    """Write a problem to an .npz file, which every command accepts."""
-
-    out: Path = Path("problem.npz")
-    """The file to write."""
-
-
 def problems_command(arguments: list[str]) -> None:
     """List the named problems and their options."""
     from rich.markup import escape
@@ -118,11 +110,11 @@ def problems_command(arguments: list[str]) -> None:
         out.print(f"[bold cyan]{name}[/bold cyan]  {summary}")
         for option, (annotation, default, text) in problem_options(build).items():
             flag = f"--{option.replace('_', '-')}"
-            # A switch is turned by its flag alone: show the one that changes the default.
             usage = f"{flag} {default}" if annotation is not bool else flag
-            usage = f"--no-{option}" if default is True else usage
             values = getattr(annotation, "__args__", ())
             choice = f" ({', '.join(map(str, values))})" if values else ""
+            if default is True:
+                usage, choice = f"{flag}, --no-{option}", f" (default: {flag})"
             out.print(f"    {usage}  [dim]{escape(text + choice)}[/dim]")
 
 
@@ -233,6 +225,11 @@ def _learner_expressions() -> dict[str, str]:
     return expressions | COMPOSED
 
 
+def learner_names() -> list[str]:
+    """Returns the names that `predict --learner` takes."""
+    return list(_learner_expressions())
+
+
 def _learner_factory(problem: Problem, name: str, ridge: float) -> LearnerFactory:
     """Returns the function that makes the named learner from a step size."""
     from .. import _validation as checks
@@ -277,14 +274,3 @@ def predict_command(arguments: list[str]) -> None:
         print(tables.as_json(summary))
     else:
         tables.show_prediction(caption, step_size, summary)
-
-
-def export_command(arguments: list[str]) -> None:
-    """Writes a problem to a file."""
-    problem, options, title = parse_problem("export", ExportOptions, arguments)
-    from ..problems import save
-
-    if options.target is not None:
-        problem = dataclasses.replace(problem, target=load_target(problem, options.target))
-    save(problem, options.out)
-    print(f"{title}: written to {options.out}")

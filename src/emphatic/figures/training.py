@@ -26,7 +26,7 @@ def write(dataset: "xarray.Dataset", file: StrPath | BytesIO, file_format: str) 
 def _draw(dataset: "xarray.Dataset") -> "Drawing":
     drawing, (panels,) = style.panels(1, len(PANELS), figsize=(8.0, 3.2), sharex=True)
     steps = dataset["steps"].values
-    converged = ~dataset["diverged"].values.astype(bool).any(-1)
+    converged = np.asarray(~dataset["diverged"].values.astype(bool).any(-1))
     for axes, (name, label) in zip(panels, PANELS.items(), strict=True):
         curves = dataset[name].values
         axes.plot(steps, curves.T, color=style.BLUE, lw=0.6, alpha=0.35)

@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -119,8 +120,12 @@ def from_store(folder: Path) -> Section:
         share=_selection_share(selection, layout["num_runs"]),
         settings={**describe_axes(layout), **layout["attributes"]},
         provenance=describe_provenance(json.loads(dataset.attrs["provenance"])),
-        command=f"emphatic sweep {plan['name']}.toml --out {folder}",
+        command=str(plan["about"].get("command") or _sweep_command(plan["name"], folder)),
     )
+
+
+def _sweep_command(name: str, folder: Path) -> str:
+    return shlex.join(["emphatic", "sweep", f"{name}.toml", "--out", str(folder)])
 
 
 def _selection_share(selection: Selection | None, num_runs: int) -> float:

@@ -4,6 +4,7 @@ import io
 import json
 import shlex
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -82,7 +83,7 @@ def _describe_mean(values: np.ndarray) -> str:
 
 def _command(plan: Json, folder: Path) -> str:
     """The command with all settings, and another folder for what is trained again."""
-    seeds = plan["seeds"]
+    seeds = cast(list[int], plan["seeds"])
     arguments = ["emphatic", "train", "--runs", str(len(seeds)), "--seed", str(seeds[0])]
     for name, value in plan.items():
         option = f"--{OPTIONS.get(name, name).replace('_', '-')}"
