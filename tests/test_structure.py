@@ -220,9 +220,10 @@ ROLES = {
     "figure": "the record, and each figure that is a folder",
     "followon": "learned and known",
     "gymnasium": "as a table and as a simulation",
+    "plan": "of a store, and of a training: what a folder is",
     "policies": "linear and deep",
     "summary": "of a figure, and of a prediction",
-    "training": "the loop, and its command",
+    "training": "the loop, its command, its drawing, and its section of a report",
 }
 VAGUE = {"base", "common", "helpers", "misc", "util", "utils"}
 

@@ -26,12 +26,20 @@ StrPath: TypeAlias = str | os.PathLike[str]
 
 
 def checksum(description: object, arrays: Mapping[str, np.ndarray]) -> str:
-    """The SHA-256 of what JSON can hold and of arrays by name: their types, shapes and bytes."""
+    """The SHA-256 of what JSON can hold and of arrays by name: their types, shapes and bytes.
+
+    Equal arrays have one checksum, whatever their order in memory and the order of their bytes.
+    """
     digest = hashlib.sha256(json.dumps(description, sort_keys=True).encode())
     for name, array in sorted(arrays.items()):
-        digest.update(f"{name} {array.dtype} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
+        digest.update(f"{name} {_native(array).dtype} {array.shape}".encode())
+        digest.update(_native(array).tobytes())
     return digest.hexdigest()
+
+
+def _native(array: np.ndarray) -> np.ndarray:
+    """The array in C order, with the bytes of a number as this machine orders them."""
+    return np.asarray(array, array.dtype.newbyteorder("="), order="C")
 
 
 @contextmanager
@@ -66,8 +74,10 @@ def write_arrays(
     path: StrPath, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]
 ) -> None:
     """Writes arrays, of any memory and byte order, and text to a safetensors file, or nothing."""
-    native = {n: np.asarray(a, a.dtype.newbyteorder("="), order="C") for n, a in arrays.items()}
-    data = to_safetensors(native, dict(metadata))
+    try:
+        data = to_safetensors({name: _native(a) for name, a in arrays.items()}, dict(metadata))
+    except SafetensorError as error:  # of a type that the format does not have
+        raise ValueError(f"path: {path} cannot be written: {error}") from None
     with atomic_write(path) as file:
         file.write(data)
 

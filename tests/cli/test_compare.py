@@ -66,3 +66,27 @@ def test_bad_words_are_one_line(capsys, monkeypatch, tmp_path, arguments, messag
     assert message in err
     assert err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_comparison_is_drawn_kept_and_resumed(capsys, tmp_path, monkeypatch):
+    words = ["compare", "boyan", "--learners", "td(0.1)", "gtd2(0.01)", "--steps", "400"]
+    words += ["--runs", "3", "--json"]
+    folder, drawing = tmp_path / "kept", tmp_path / "curves.png"
+    status, expected, _ = run(capsys, *words)
+    kept = [*words, "--out", str(folder), "--plot", str(drawing)]
+    assert run(capsys, *kept)[:2] == (status, expected)  # the same numbers, wherever they are
+    assert drawing.read_bytes()[:4] == b"\x89PNG"
+    assert run(capsys, "status", str(folder))[0] == 0
+    page = tmp_path / "page.html"
+    assert run(capsys, "report", str(folder), "--out", str(page))[0] == 0
+    assert "emphatic compare boyan --learners" in page.read_text()
+    monkeypatch.setattr("emphatic.experiments.completion.compute", None)  # nothing is left
+    assert run(capsys, *kept)[:2] == (status, expected)
+
+
+def test_a_plot_that_cannot_be_written_is_refused_before_anything_runs(capsys, tmp_path):
+    words = ["compare", "boyan", "--learners", "td(0.1)", "td(0.2)", "--plot"]
+    status, _, err = run(capsys, *words, str(tmp_path / "curves.txt"), "--out", str(tmp_path / "x"))
+    assert status == 2
+    assert "ends in 'txt'" in err
+    assert list(tmp_path.iterdir()) == []

@@ -1,5 +1,7 @@
 """The command itself: help, version, the installed script, the README."""
 
+import contextlib
+import dataclasses
 import inspect
 import json
 import os
@@ -59,6 +61,70 @@ def test_the_public_names_are_those_of_the_documentation():
 def test_the_version_is_that_of_the_package(capsys):
     assert emphatic.__version__ == metadata.version("emphatic")
     assert run(capsys, "--version") == (0, f"emphatic {emphatic.__version__}\n", "")
+
+
+def test_help_and_version_are_words_too(capsys):
+    version = run(capsys, "--version")
+    assert run(capsys, "version") == version
+    assert run(capsys, "help") == run(capsys, "--help")
+    for words in (["solve"], ["solve", "baird"], ["sweep"], ["completion"], ["reproduce", "all"]):
+        texts = []
+        for arguments in (["help", *words], [*words, "--help"]):
+            with contextlib.suppress(SystemExit):  # of tyro
+                cli.main(arguments)
+            texts.append(capsys.readouterr().out)
+        assert texts[0] == texts[1] != ""
+    status, _, err = run(capsys, "help", "solv")
+    assert status == 2
+    assert "did you mean 'solve'?" in err
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("solve --json baird --solid 0.1", "solve baird --solid 0.1 --json"),
+        ("solve --ridge 0.1 --json baird", "solve baird --json --ridge 0.1"),
+        ("solve --no-goal --json --width 2 grid", "solve grid --width 2 --no-goal --json"),
+        ("solve --features=aliased baird --json", "solve baird --features aliased --json"),
+    ],
+)
+def test_options_may_come_before_the_problem(capsys, first, second):
+    status, out, err = run(capsys, *first.split())
+    assert (status, err) == (0, "")
+    assert json.loads(out)
+    assert out == run(capsys, *second.split())[1]
+
+
+def test_options_that_take_many_values_end_at_the_next_option(capsys):
+    words = "compare --json --learners td(0.1) td(0.2) --steps 100 --runs 2 boyan"
+    status, out, _ = run(capsys, *words.split())
+    assert (status, json.loads(out)["problem"]) == (0, "boyan")
+    status, _, err = run(capsys, *["compare", "--learners", "td(0.1)", "td(0.2)", "boyan"])
+    assert status == 2
+    assert "problem: not given" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "continuation"),
+    [
+        (["sweep", "my file.toml"], "emphatic sweep 'my file.toml'"),
+        (["train", "--out", "a&b"], "emphatic train --out 'a&b'"),
+        (["reproduce", "all"], "emphatic reproduce all"),
+        (["compare", "baird", "--out=x"], "emphatic compare baird --out=x"),
+        (["compare", "baird"], None),
+        (["solve", "baird"], None),
+    ],
+)
+def test_an_interruption_says_how_to_go_on_where_that_is_possible(
+    capsys, monkeypatch, arguments, continuation
+):
+    def stop(_):
+        raise KeyboardInterrupt
+
+    command = dataclasses.replace(COMMANDS[arguments[0]], function=stop)
+    monkeypatch.setitem(COMMANDS, arguments[0], command)
+    rest = f"; what is finished is kept. To go on: {continuation}" if continuation else ""
+    assert run(capsys, *arguments) == (130, "", f"emphatic: interrupted{rest}\n")
 
 
 def test_the_package_runs_as_a_module():

@@ -17,7 +17,7 @@ def test_problems_are_listed_with_their_options(capsys):
     assert "zero-hot" in out
     assert "$" not in out
     assert "in [0, 1]" in out
-    assert "--no-goal" in out
+    assert "--goal, --no-goal  Whether there is a goal. (default: --goal)" in out
 
 
 def test_a_problem_can_be_exported_and_solved_from_its_file(capsys, tmp_path):

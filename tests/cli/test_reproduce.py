@@ -189,7 +189,7 @@ def test_ctrl_c_ends_with_one_line_and_keeps_what_is_finished(tmp_path):
     assert "Traceback" not in output
     assert "Warning" not in output
     assert output.count("emphatic: ") == 1
-    assert output.endswith("emphatic: interrupted\r\n")
+    assert re.search(r"interrupted; .* To go on: emphatic reproduce \w+ .*\r\n$", output)
     folder = tmp_path / "evaluation"
     assert [path.name for path in folder.iterdir()] == ["data"]
     assert [path.name for path in (folder / "data").iterdir()] == ["gem-etd"]
@@ -213,5 +213,6 @@ def test_ctrl_c_before_anything_is_finished_is_one_line(capsys, monkeypatch, tmp
     monkeypatch.setattr(completion, "complete", stop)
     status, out, err = run(capsys, "reproduce", "emphasis", "--out", str(tmp_path))
     assert (status, out) == (130, "")
-    assert err.splitlines()[-1] == "emphatic: interrupted"
+    message = "emphatic: interrupted; what is finished is kept. To go on: emphatic reproduce"
+    assert err.splitlines()[-1].startswith(message)
     assert err.count("emphatic: ") == 1

@@ -1,18 +1,22 @@
 """`emphatic completion`: scripts for shells."""
 
-import os
 import re
 import shutil
 import subprocess
 
 import pytest
 
+from emphatic import cli
 from emphatic.cli.commands import COMMANDS
+from emphatic.cli.shell_completion import list_options
 
 from .command import run
 
 
-def test_bash_completes_commands_problems_and_options(capsys):
+def test_bash_completes_commands_problems_options_values_and_files(capsys, tmp_path):
+    for name in ("b.npz", "c.toml", "results/file"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
     bash = shutil.which("bash")
     if bash is None:
         pytest.fail("bash is required")
@@ -23,7 +27,7 @@ def test_bash_completes_commands_problems_and_options(capsys):
         request = f"COMP_WORDS=({line}); COMP_CWORD={len(arguments)}; _emphatic; "
         request += "echo ${COMPREPLY[@]}"
         process = subprocess.run(
-            [bash, "-c", script + request], capture_output=True, text=True, env={**os.environ}
+            [bash, "-c", script + request], capture_output=True, text=True, cwd=tmp_path
         )
         assert process.returncode == 0, process.stderr
         return process.stdout.split()
@@ -33,12 +37,49 @@ def test_bash_completes_commands_problems_and_options(capsys):
     assert complete("solve", "bai") == ["baird"]
     assert complete("reproduce", "em") == ["emphasis"]
     assert complete("sweep", "x.toml", "--dry") == ["--dry-run"]
-    assert "--features" in complete("compare", "baird", "--fea")
+    assert complete("compare", "baird", "--fea") == ["--features"]
+    assert complete("compare", "--json", "grid", "--fea") == []  # it belongs to other problems
+    assert complete("solve", "baird", "--features", "o") == ["original", "one-hot"]
+    assert complete("solve", "grid", "--features", "o") == []
+    assert complete("train", "--policy", "") == ["gaussian", "truncated", "softmax"]
+    assert complete("train", "--algorithm", "of") == ["off-pac"]
+    assert complete("predict", "baird", "--learner", "etd") == ["etd", "etd-exact"]
+    assert complete("solve", "baird", "--ridge", "") == []
+    assert complete("solve", "grid", "--no") == ["--no-goal"]
+    assert complete("reproduce", "control", "--al") == ["--algorithms"]
+    assert complete("reproduce", "emphasis", "--al") == []
+    assert complete("sweep", "") == ["results", "c.toml"]
+    assert complete("report", "") == complete("status", "") == ["results"]
+    assert complete("report", "results", "") == ["results"]
+    assert complete("solve", "b") == ["baird", "boyan", "b.npz"]
+    assert complete("solve", "baird", "--plot", "c") == ["c.toml"]
+    assert complete("help", "sol") == ["solve"]
+    assert complete("help", "solve", "two") == ["two_state"]
+    assert complete("completion", "z") == ["zsh"]
     assert run(capsys, "completion", "zsh")[1].endswith(script)
     fish = run(capsys, "completion", "fish")[1]
     for name in COMMANDS:
-        assert f"__fish_seen_subcommand_from {name}'" in fish
-        assert re.search(rf"^ +{name}\) words=", script, flags=re.M)
+        assert f"__fish_use_subcommand -f -a '{' '.join(COMMANDS)} help" in fish
+        assert re.search(rf'^ +"{name} "\) words=', script, flags=re.M)
+    assert (
+        "-n '__fish_seen_subcommand_from solve; and __fish_seen_subcommand_from baird' -l features "
+        "-x -a 'original one-hot zero-hot aliased'"
+    ) in fish
+
+
+def test_whatever_is_completed_is_accepted(capsys):
+    """The flags of every command and problem are those of its help."""
+    for (name, argument), options in list_options().items():
+        kind = COMMANDS[name].argument
+        if name == "completion" or (kind.startswith("PROBLEM") and not argument):
+            continue
+        if argument not in ("", "baird", "grid", "control", "all"):
+            continue
+        words = [argument] if argument else {"": [], "FIGURE": ["emphasis"]}.get(kind, ["x"])
+        with pytest.raises(SystemExit):
+            cli.main([name, *words, "--help"])
+        text = capsys.readouterr().out
+        assert all(flag in text for option in options for flag in option.flags), (name, argument)
 
 
 def test_completion_says_how_to_use_it(capsys):

@@ -253,3 +253,35 @@ def test_the_example_has_at_most_25_lines_and_can_be_planned():
     experiment = toml.read(path)
     assert len(experiment.definitions) == 4
     assert len({str(label).split()[0] for label in experiment.cases["problem"]}) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--cluster", "lokal"], "cluster: unknown name 'lokal'; did you mean 'local'?"),
+        (["--cluster", "lokal", "--dry-run"], "did you mean 'local'?"),
+        (["--cluster", "local", "--workers", "0"], "num_workers: got 0"),
+        (["--cluster", "tcp://host:1", "--workers", "2"], "tcp://host:1 has its own"),
+        (["--workers", "2"], "workers: only a cluster has workers"),
+    ],
+)
+def test_a_cluster_that_cannot_be_is_refused_before_anything_is_done(
+    capsys, tmp_path, monkeypatch, options, message
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "critics.toml").write_text('name = "critics"\n' + TEXT)
+    status, out, err = run(capsys, "sweep", "critics.toml", *options)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+    assert [path.name for path in tmp_path.iterdir()] == ["critics.toml"]
+
+
+def test_the_number_of_workers_reaches_the_cluster(capsys, tmp_path, monkeypatch):
+    def complete(experiment, folder, address, *, num_workers, **_):
+        raise ValueError(f"{address} with {num_workers}")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("emphatic.experiments.cluster.complete", complete)
+    (tmp_path / "critics.toml").write_text('name = "critics"\n' + TEXT)
+    words = ["sweep", "critics.toml", "--quick", "--cluster", "local", "--workers", "3"]
+    assert "emphatic: local with 3" in run(capsys, *words)[2]

@@ -1,5 +1,6 @@
 """Training is paired, resumable and reproducible, and one run does not touch another."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -137,6 +138,49 @@ def test_what_learns_from_its_replay_resumes_with_the_same_bits(tmp_path):
     """The replay is not in the checkpoint: its rewards are added up, from before and after."""
     expected = train_agent(COUNTING, DRIFT, [3, 4], 12, **SMALL)
     requires_the_same_bits(COUNTING, expected, tmp_path / "training.safetensors")
+
+
+def _require_equal(actual, expected):
+    jax.tree.map(np.testing.assert_array_equal, actual.theta, expected.theta)
+    np.testing.assert_array_equal(actual.steps, expected.steps)
+    for name, curve in expected.curves.items():
+        np.testing.assert_array_equal(actual.curves[name], curve)
+
+
+@SLOW
+@pytest.mark.parametrize("capacity", [None, 3])
+def test_a_finished_training_continues_to_the_same_bits_as_a_longer_one(tmp_path, capacity):
+    file = tmp_path / "training.safetensors"
+    expected = train_agent(COUNTING, DRIFT, [3, 4], 12, capacity=capacity, **SMALL)
+    for length in (4, 12):
+        settings = {**SMALL, "capacity": capacity, "checkpoint": file}
+        actual = train_agent(COUNTING, DRIFT, [3, 4], length, **settings)
+    _require_equal(actual, expected)
+    with pytest.raises(ValueError, match="is 12 there and 8 here"):
+        train_agent(COUNTING, DRIFT, [3, 4], 8, **settings)
+    with pytest.raises(ValueError, match="capacity is"):
+        train_agent(COUNTING, DRIFT, [3, 4], 12, **{**settings, "capacity": 5})
+
+
+def test_a_longer_recording_continues_only_what_it_begins_with(tmp_path):
+    """Where an episode ends with the recording, the start of the next one was not known."""
+    experience, file = recorded(13, 0), tmp_path / "training.safetensors"
+
+    def cut(length):
+        steps = jax.tree.map(lambda leaf: leaf[:length], experience.steps)
+        arrays = {"steps": steps, "behavior": experience.behavior[:length]}
+        return dataclasses.replace(experience, **arrays)
+
+    def train(length, source, file=None):
+        settings = {"evaluate_every": 4, "checkpoint": file}
+        return train_agent(COUNTING, source, [3], length, **settings)
+
+    expected = train(12, experience)
+    train(4, cut(5), file)
+    _require_equal(train(12, experience, file), expected)
+    for source in (recorded(13, 1), cut(12)):
+        with pytest.raises(ValueError, match="experience is 'recorded, sha256"):
+            train(12, source, file)
 
 
 def test_the_same_seed_gives_the_same_curve_whoever_runs_beside_it():

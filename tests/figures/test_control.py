@@ -312,12 +312,19 @@ def test_tasks_know_their_actions():
     ours = task.make_task("reacher")
     assert isinstance(ours.environment, Environment)
     assert (ours.horizon, ours.num_actions) == (50, None)
-    assert isinstance(task.make_policy(ours), Gaussian)
-    assert isinstance(task.make_policy(ours, "truncated"), TruncatedGaussian)
+    assert isinstance(task.make_policy(ours), TruncatedGaussian)
+    assert isinstance(task.make_policy(ours, "gaussian"), Gaussian)
     pole = task.make_task("CartPole-v1")
     assert (pole.horizon, pole.num_actions, pole.environment) == (500, 2, None)
     assert isinstance(task.make_policy(pole), Softmax)
     assert task.make_task("CartPole-v1", max_steps=7).horizon == 7
+
+
+def test_the_figure_keeps_the_gaussian_of_the_paper(monkeypatch):
+    policies = []
+    monkeypatch.setattr(agents, "make_agent", lambda _, policy, **__: policies.append(policy))
+    training_parts(2, 0, None, True)
+    assert {type(policy) for policy in policies} == {Gaussian}
 
 
 def test_reacher_needs_no_gymnasium_and_other_tasks_say_what_to_install(monkeypatch):

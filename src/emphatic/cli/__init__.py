@@ -1,6 +1,7 @@
 """The command line: parses arguments, calls the library and prints the result."""
 
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 
@@ -11,9 +12,10 @@ HELP = """\
 [bold]emphatic[/bold]: off-policy reinforcement learning, exactly and at the speed of the hardware
 
 [bold]usage[/bold]: emphatic COMMAND [PROBLEM, FIGURE, FILE or FOLDER] [OPTIONS]
+       emphatic help COMMAND, emphatic version
 
 {commands}A PROBLEM is a name from [cyan]emphatic problems[/cyan] or the path of an .npz file.
-Its options follow it; [cyan]emphatic COMMAND PROBLEM --help[/cyan] lists them.
+[cyan]emphatic help COMMAND PROBLEM[/cyan] lists the options of both.
 
 [bold]examples[/bold]
   emphatic solve baird --features aliased --solid 0.1
@@ -33,7 +35,7 @@ Its options follow it; [cyan]emphatic COMMAND PROBLEM --help[/cyan] lists them.
   0    success; certify: a theorem applies
   1    certify: no theorem applies; status: work remains; sweep: a unit was set aside
   2    bad input: one line on standard error says what was given and what is required
-  130  Ctrl-C; finished work is kept, and the same command resumes it
+  130  Ctrl-C; sweep, reproduce and train keep what is finished, and the same command resumes it
 """.format(
     commands="".join(
         f"[bold]{title}[/bold]\n"
@@ -49,8 +51,9 @@ Its options follow it; [cyan]emphatic COMMAND PROBLEM --help[/cyan] lists them.
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status; see `emphatic --help`."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        status = _run(list(sys.argv[1:] if arguments is None else arguments))
+        status = _run(arguments)
         sys.stdout.flush()
         return status
     except BrokenPipeError:  # the reader, say `head`, reads no more
@@ -63,22 +66,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"emphatic: the problem does not fit in memory: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("emphatic: interrupted", file=sys.stderr)
+        print(f"emphatic: interrupted{_continuation(arguments)}", file=sys.stderr)
         return 130
 
 
+def _continuation(arguments: list[str]) -> str:
+    """Says how to go on with a command that was interrupted, if it keeps what is finished."""
+    option = COMMANDS[arguments[0]].resumes_with
+    if option is None or not any(text.startswith(option) for text in arguments):
+        return ""
+    return f"; what is finished is kept. To go on: {shlex.join(['emphatic', *arguments])}"
+
+
 def _run(arguments: list[str]) -> int:
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
     if not arguments or arguments[0] in ("-h", "--help"):
         from .tables import console
 
         console().print(HELP, end="")
         return 0
     name, *arguments = arguments
-    if name == "--version":
+    if name in ("version", "--version"):
         from .. import __version__
 
         print(f"emphatic {__version__}")
         return 0
     if name not in COMMANDS:
-        raise unknown("command", name, COMMANDS)
+        raise unknown("command", name, (*COMMANDS, "help", "version"))
     return COMMANDS[name].function(arguments) or 0

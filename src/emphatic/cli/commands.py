@@ -4,19 +4,21 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import experiments, prediction, shell_completion, theory, training
+from . import experiments, export, prediction, shell_completion, theory, training
 
 
 @dataclass(frozen=True)
 class Command:
     """A command: its function, what follows its name, and the classes that hold its options.
 
-    The function returns the exit status, or None for 0.
+    The function returns the exit status, or None for 0. Where the same command resumes after an
+    interruption, `resumes_with` is the option that it needs for that, or nothing.
     """
 
     function: Callable[[list[str]], int | None]
     argument: str = ""
     options: tuple[type, ...] = ()
+    resumes_with: str | None = None
 
     @property
     def summary(self) -> str:
@@ -31,19 +33,25 @@ GROUPS: dict[str, dict[str, Command]] = {
         "solve": Command(theory.solve_command, "PROBLEM", (theory.SolveOptions,)),
         "certify": Command(theory.certify_command, "PROBLEM", (theory.CertifyOptions,)),
         "predict": Command(prediction.predict_command, "PROBLEM", (prediction.PredictOptions,)),
-        "export": Command(theory.export_command, "PROBLEM", (theory.ExportOptions,)),
+        "export": Command(
+            export.export_command,
+            "PROBLEM or FOLDER",
+            (export.ExportOptions, export.ExportResultsOptions),
+        ),
     },
     "experiments": {
-        "compare": Command(experiments.compare_command, "PROBLEM", (experiments.CompareOptions,)),
-        "sweep": Command(experiments.sweep_command, "FILE", (experiments.SweepOptions,)),
+        "compare": Command(
+            experiments.compare_command, "PROBLEM", (experiments.CompareOptions,), "--out"
+        ),
+        "sweep": Command(experiments.sweep_command, "FILE", (experiments.SweepOptions,), ""),
         "status": Command(experiments.status_command, "FOLDER", (experiments.StatusOptions,)),
         "reproduce": Command(
-            experiments.reproduce_command, "FIGURE", experiments.REPRODUCE_OPTIONS
+            experiments.reproduce_command, "FIGURE", experiments.REPRODUCE_OPTIONS, ""
         ),
         "report": Command(experiments.report_command, "FOLDER...", (experiments.ReportOptions,)),
     },
     "deep agents": {
-        "train": Command(training.train_command, "", (training.TrainOptions,)),
+        "train": Command(training.train_command, "", (training.TrainOptions,), ""),
         "evaluate": Command(training.evaluate_command, "FOLDER", (training.EvaluateOptions,)),
     },
     "shell": {"completion": Command(shell_completion.completion_command, "SHELL")},

@@ -1,14 +1,14 @@
 """Commands of experiments: compare, sweep, status, reproduce and report."""
 
 import dataclasses
-import itertools
+import shlex
 import sys
 from pathlib import Path
 from typing import Any, Literal
 
 from .._validation import unknown
-from .parsing import parse_options, parse_path, parse_problem, split_argument
-from .training import use_cores
+from .parsing import argument_positions, parse_options, parse_path, parse_problem, split_argument
+from .training import training_folders, use_cores
 
 
 @dataclasses.dataclass
@@ -43,7 +43,7 @@ class ReproduceOptions(FigureOptions):
 class ReproduceControlOptions(FigureOptions):
     """Train deep agents on Reacher; write data, policies, a summary, the figure and a film.
 
-    Geoff-PAC gets at most 10 runs and TD3 at most 5, unless --full is given.
+    Geoff-PAC gets at most 10 runs and TD3 at most 6, unless --full is given.
 
     With --authors the authors' variants of COF-PAC and ACE are added.
 
@@ -95,6 +95,8 @@ class SweepOptions:
     """Do two runs of a thousand steps, as a trial."""
     cluster: str | None = None
     """Send the units to a Dask cluster: local, slurm, or the address of a scheduler."""
+    workers: int | None = None
+    """The number of workers of a local or slurm cluster; else one for each core, or 8 on SLURM."""
 
 
 @dataclasses.dataclass
@@ -111,13 +113,17 @@ class CompareOptions:
     """The number of runs; run n of every learner has the same stream of experience."""
     seed: int = 0
     """The seed of the streams."""
+    plot: Path | None = None
+    """Plot the learning curves to this file."""
+    out: Path | None = None
+    """Keep the results in this folder, from which the same command resumes; see report, export."""
     json: bool = False
     """Print JSON."""
 
 
 @dataclasses.dataclass
 class StatusOptions:
-    """Show the progress of an experiment: what is done, running, diverged and left."""
+    """Show the progress of sweeps and trainings: what is done, running, diverged and left."""
 
     json: bool = False
     """Print JSON."""
@@ -125,12 +131,13 @@ class StatusOptions:
 
 @dataclasses.dataclass
 class ReportOptions:
-    """Write the results of figures and sweeps to a self-contained HTML page."""
+    """Write the results of figures, sweeps and trainings to a self-contained HTML page."""
 
     out: Path = Path("report.html")
     """The file to write."""
 
 
+SPECIAL_FIGURES = {"control": ReproduceControlOptions, "all": ReproduceAllOptions}
 REPRODUCE_OPTIONS = (ReproduceOptions, ReproduceControlOptions, ReproduceAllOptions)
 
 
@@ -140,11 +147,10 @@ def reproduce_command(arguments: list[str]) -> None:
 
     names = (*FIGURES, "all")
     required = f"one of {', '.join(names)}"
-    name, flags = split_argument("reproduce FIGURE", ReproduceOptions, arguments, required)
+    name, flags = split_argument("reproduce FIGURE", REPRODUCE_OPTIONS, arguments, required)
     if name not in names:
         raise unknown("figure", name, names)
-    special = {"control": ReproduceControlOptions, "all": ReproduceAllOptions}
-    options_type = special.get(name, ReproduceOptions)
+    options_type = SPECIAL_FIGURES.get(name, ReproduceOptions)
     options = parse_options(options_type, flags, f"emphatic reproduce {name}")
     if isinstance(options, ReproduceAllOptions):
         _reproduce_all(options)
@@ -190,6 +196,12 @@ def sweep_command(arguments: list[str]) -> int:
     from . import tables
     from .progress import progress_bar
 
+    if options.cluster is not None:
+        from ..experiments.cluster import require_cluster
+
+        require_cluster(options.cluster, options.workers)
+    elif options.workers is not None:
+        raise ValueError("workers: only a cluster has workers; give --cluster local or slurm")
     overrides = {"num_runs": options.runs, "seed": options.seed, "num_steps": options.steps}
     if options.quick:
         overrides |= {"num_runs": 2, "num_steps": 1000, "record_every": 100, "num_records": None}
@@ -208,7 +220,8 @@ def sweep_command(arguments: list[str]) -> int:
         else:
             from ..experiments import cluster
 
-            cluster.complete(experiment, folder, options.cluster, **callbacks)
+            size = {"num_workers": options.workers}
+            cluster.complete(experiment, folder, options.cluster, **size, **callbacks)
     for message in messages:
         print(f"emphatic: {message}", file=sys.stderr)
     final_status = status(folder)
@@ -218,34 +231,50 @@ def sweep_command(arguments: list[str]) -> int:
 
 
 def status_command(arguments: list[str]) -> int:
-    """Shows the progress of an experiment, or of all experiments below a folder."""
-    required = "the folder of a sweep, or one with several below it"
+    """Shows the progress of an experiment or a training, or of all of them below a folder."""
+    required = "the folder of a sweep or a training, or one with several below it"
     folder, options = parse_path("status", StatusOptions, arguments, "folder", required)
     from ..experiments import plan, store
     from . import tables
 
-    folders = [path.parent for path in sorted(Path(folder).rglob(plan.EXPERIMENT))]
-    statuses = {str(path): store.status(path) for path in folders or [Path(folder)]}
+    path = Path(folder)
+    sweeps = [file.parent for file in sorted(path.rglob(plan.EXPERIMENT))]
+    trainings = training_folders(path)
+    if not trainings:
+        sweeps = sweeps or [path]  # which says what is missing
+    statuses: dict[str, Any] = {str(sweep): store.status(sweep) for sweep in sweeps}
+    if trainings:
+        from ..deep.plan import training_status
+
+        statuses |= {str(training): training_status(training) for training in trainings}
     if options.json:
         print(tables.as_json(statuses if len(statuses) > 1 else next(iter(statuses.values()))))
     else:
-        for path, status in statuses.items():
-            tables.show_status(status, path)
+        for name, status in statuses.items():
+            show = tables.show_status if isinstance(status, store.Status) else tables.show_training
+            show(status, name)
     return 1 if any(status.left for status in statuses.values()) else 0
 
 
 def compare_command(arguments: list[str]) -> None:
     """Runs learners on a problem and ranks them."""
     problem, options, title = parse_problem("compare", CompareOptions, arguments)
-    from ..experiments.compare import compare
-    from . import tables
+    from ..experiments.compare import rank, run_learners
+    from . import plots, tables
     from .progress import progress_bar
 
+    if options.plot is not None:
+        plots.require_plot_file(options.plot)
+    command = shlex.join(["emphatic", "compare", *arguments])
+    measure, kept = options.measure, {"folder": options.out, "title": title, "command": command}
     size = {"num_steps": options.steps, "num_runs": options.runs, "seed": options.seed}
     with progress_bar(title) as on_progress:
-        comparison = compare(
-            problem, options.learners, options.measure, on_progress=on_progress, **size
+        dataset = run_learners(
+            problem, options.learners, measure, on_progress=on_progress, **size, **kept
         )
+    comparison = rank(dataset, options.learners, measure)
+    if options.plot is not None:
+        plots.draw_comparison(options.plot, title, dataset, measure)
     if options.json:
         print(tables.as_json({"problem": title, **comparison}))
     else:
@@ -254,10 +283,12 @@ def compare_command(arguments: list[str]) -> None:
 
 def report_command(arguments: list[str]) -> None:
     """Writes results to one HTML page."""
-    usage, required = "report FOLDER...", "folders of figures or of sweeps"
-    split_argument(usage, ReportOptions, arguments, required)
-    folders = list(itertools.takewhile(lambda text: not text.startswith("-"), arguments))
-    options = parse_options(ReportOptions, arguments[len(folders) :], f"emphatic {usage}")
+    usage, required = "report FOLDER...", "folders of figures, sweeps or trainings"
+    split_argument(usage, (ReportOptions,), arguments, required)
+    positions = argument_positions((ReportOptions,), arguments)
+    folders = [arguments[position] for position in positions]
+    flags = [text for n, text in enumerate(arguments) if n not in positions]
+    options = parse_options(ReportOptions, flags, f"emphatic {usage}")
     from .. import report
 
     report.write(options.out, [report.from_folder(folder) for folder in folders])

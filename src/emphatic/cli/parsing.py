@@ -6,9 +6,9 @@ import inspect
 import io
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints, Literal, TypeVar
+from typing import Annotated, Any, get_args, get_origin, get_type_hints, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -77,17 +77,44 @@ def parse_integer(arguments: list[str]) -> int:
     return int(value)
 
 
+def argument_positions(sources: Sequence[Callable[..., object]], arguments: list[str]) -> list[int]:
+    """Returns which arguments are neither options nor values of options, which may come first.
+
+    The options are the fields of classes and the arguments of functions; of two with one name the
+    first counts.
+    """
+    hints: dict[str, object] = {}
+    for source in reversed(sources):
+        hints |= get_type_hints(source)
+    positions: list[int] = []
+    num_values = 0.0  # of the last option, that are still to come
+    for position, text in enumerate(arguments):
+        if text.startswith("--") or text == "-h":
+            hint = hints.get(text[2:].replace("-", "_"), hints.get(text[5:].replace("-", "_")))
+            has_many = tuple in (get_origin(hint), *map(get_origin, get_args(hint)))
+            has_none = hint is bool or "=" in text or text in ("-h", "--help")
+            num_values = np.inf if has_many else 0 if has_none else 1
+        elif num_values > 0:
+            num_values -= 1
+        else:
+            positions.append(position)
+    return positions
+
+
 def split_argument(
-    usage: str, options_type: type, arguments: list[str], required: str
+    usage: str, sources: Sequence[Callable[..., object]], arguments: list[str], required: str
 ) -> tuple[str, list[str]]:
-    """Splits arguments into the one that a command requires and its options; handles --help."""
-    argument, *flags = arguments or [""]
-    if argument in ("-h", "--help"):
-        parse_options(options_type, ["--help"], f"emphatic {usage}")
-    if argument.startswith("-") or not argument:
-        name = usage.split()[1].lower().rstrip(".")
-        raise ValueError(f"{name}: not given; `emphatic {usage}` needs {required}")
-    return argument, flags
+    """Splits arguments into the one that a command requires and the rest; handles --help.
+
+    Options of the sources may come before it; see [argument_positions]."""
+    positions = argument_positions(sources, arguments)
+    if positions:
+        position = positions[0]
+        return arguments[position], arguments[:position] + arguments[position + 1 :]
+    if {"-h", "--help"} & set(arguments):
+        parse_options(sources[0], ["--help"], f"emphatic {usage}")
+    name = usage.split()[1].lower().rstrip(".")
+    raise ValueError(f"{name}: not given; `emphatic {usage}` needs {required}")
 
 
 def parse_problem(
@@ -99,7 +126,8 @@ def parse_problem(
     from ..problems import builder, NAMED
 
     required = f"an .npz file or one of {', '.join(NAMED)}"
-    name, flags = split_argument(f"{command} PROBLEM", options_type, arguments, required)
+    sources = options_type, *NAMED.values()
+    name, flags = split_argument(f"{command} PROBLEM", sources, arguments, required)
     build = builder(name)
     fields = [
         (key, Annotated[annotation, tyro.conf.arg(help=text)], dataclasses.field(default=default))
@@ -123,7 +151,7 @@ def parse_path(
 ) -> tuple[str, Options]:
     """Parses the file or folder that follows a command, and the options after it."""
     usage = f"{command} {name.upper()}"
-    path, flags = split_argument(usage, options_type, arguments, required)
+    path, flags = split_argument(usage, (options_type,), arguments, required)
     return path, parse_options(options_type, flags, f"emphatic {command} {path}")
 
 

@@ -10,8 +10,10 @@ from ..oracle.solution import MOST_STATES
 from .tables import Json
 
 if TYPE_CHECKING:
+    import xarray
     from matplotlib.figure import Figure
 
+COLORS = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#707070"
 NUM_DOTS = 40  # simulated errors that are drawn
 
 
@@ -92,6 +94,22 @@ def draw_prediction(
         label = f"{name.removesuffix('_rmse')} error, root mean square"
         axes.set(title=title, xlabel="steps", ylabel=label, xlim=(0, prediction["steps"][-1]))
         axes.set_ylim(bottom=0)
+        axes.legend()
+        _save(figure, path)
+
+
+def draw_comparison(path: Path, title: str, dataset: "xarray.Dataset", measure: str) -> None:
+    """Plots the mean error of each learner over its runs, with a band of one standard deviation."""
+    from ..figures import style
+
+    with style.context():
+        figure, ((axes,),) = style.panels(1, 1, figsize=(6.4, 4.2))
+        for n, learner in enumerate(dataset["learner"].values.tolist()):
+            curves, color = dataset[measure].sel(learner=learner), COLORS[n % len(COLORS)]
+            errors = curves.transpose("run", "time").values
+            style.draw_band(axes, dataset["time"].values, errors, color, label=learner)
+        axes.set(title=title, xlabel="steps", ylabel=measure, ylim=(0, None))
+        axes.set_xlim(0, int(dataset["time"][-1]))
         axes.legend()
         _save(figure, path)
 

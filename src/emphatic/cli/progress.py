@@ -5,7 +5,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, wait
 from typing import TypeAlias, TypeVar
 
@@ -47,14 +47,27 @@ def progress_bar(title: str) -> Generator[OnProgress]:
             bar.stop()
 
 
-def show_evaluation(steps: int, total: int, values: dict[str, np.ndarray]) -> None:
-    """Prints a line for an evaluation: means, and standard deviations if there are several runs."""
+def show_evaluation(steps: int, total: int, values: dict[str, np.ndarray], num_runs: int) -> None:
+    """Prints a line for an evaluation: means, and standard deviations if there are several runs.
+
+    It names its seeds, if they are not those of all runs."""
     cells = []
     for name in ("J", "return"):
         runs = values[name]
         spread = f" +- {runs.std(ddof=1):.2f}" if len(runs) > 1 else ""
         cells.append(f"{name} {runs.mean():.2f}{spread}")
-    print(f"{steps:>{len(str(total))}} of {total} steps: {', '.join(cells)}", flush=True)
+    seeds = values["seed"].tolist()
+    part = "" if len(seeds) == num_runs else f"{describe_seeds(seeds)}, "
+    print(f"{part}{steps:>{len(str(total))}} of {total} steps: {', '.join(cells)}", flush=True)
+
+
+def describe_seeds(seeds: Sequence[int]) -> str:
+    """Describes seeds in words: one, a range, or how many."""
+    if len(seeds) == 1:
+        return f"seed {seeds[0]}"
+    if list(seeds) == list(range(seeds[0], seeds[0] + len(seeds))):
+        return f"seeds {seeds[0]} to {seeds[-1]}"
+    return f"{len(seeds)} seeds"
 
 
 def run_in_stages(compute: Callable[[OnStage], Result]) -> Result:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from ..deep.plan import TrainingStatus
+
 Json = Mapping[str, Any]
 """What a command prints as JSON, before it is formatted."""
 Row = Sequence[str]
@@ -256,15 +258,8 @@ def _format_bytes(count: float) -> str:
 
 def show_status(status: Status, folder: str | Path) -> None:
     """Prints the progress of an experiment: a bar, and what is running, diverged or set aside."""
-    from rich.progress_bar import ProgressBar
-    from rich.table import Table
-
     out = console()
-    header = Table.grid(padding=(0, 1))
-    share = status.done / max(1, status.cells)
-    bar = ProgressBar(total=1.0, completed=share, width=40)
-    header.add_row(f"[bold]{status.name}[/bold]", bar, f"{100 * share:.0f}%", str(folder))
-    out.print(header)
+    _print_bar(out, status.name, status.done / max(1, status.cells), folder)
     finished = f"{status.done:,} of {status.cells:,} cells done in {status.units} units"
     remaining = f"{len(status.running)} units running, {status.left:,} cells left"
     out.print(f"{finished}, {status.diverged:,} of them diverged; {remaining}")
@@ -272,6 +267,24 @@ def show_status(status: Status, folder: str | Path) -> None:
         out.print(f"[dim]running {name}: {100 * done / max(1, total):.0f}%[/dim]")
     for unit in status.aside:
         out.print(f"[red]set aside[/red] {unit['unit']}: {unit['reason']}")
+
+
+def show_training(status: "TrainingStatus", folder: str | Path) -> None:
+    """Prints the progress of a training: a bar, and how many runs diverged."""
+    out = console()
+    _print_bar(out, status.name, status.done / status.steps, folder)
+    size = f"{status.done:,} of {status.steps:,} steps of {status.runs} runs"
+    out.print(f"{size} done, {status.diverged:,} runs diverged; {status.left:,} steps left")
+
+
+def _print_bar(out: "Console", name: str, share: float, folder: str | Path) -> None:
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+
+    header = Table.grid(padding=(0, 1))
+    bar = ProgressBar(total=1.0, completed=share, width=40)
+    header.add_row(f"[bold]{name}[/bold]", bar, f"{100 * share:.0f}%", str(folder))
+    out.print(header)
 
 
 def show_comparison(title: str, comparison: Json) -> None:

@@ -1,4 +1,4 @@
-"""Commands that answer exactly, without simulation: problems, solve, certify and export."""
+"""Commands that answer exactly, without simulation: problems, solve and certify."""
 
 import dataclasses
 import inspect
@@ -69,13 +69,6 @@ class CertifyOptions(TargetOptions):
 
 
 @dataclasses.dataclass
-class ExportOptions(TargetOptions):
-    """Write a problem to an .npz file, which every command accepts."""
-
-    out: Path = Path("problem.npz")
-    """The file to write."""
-
-
 def problems_command(arguments: list[str]) -> None:
     """List the named problems and their options."""
     from rich.markup import escape
@@ -91,11 +84,11 @@ def problems_command(arguments: list[str]) -> None:
         out.print(f"[bold cyan]{name}[/bold cyan]  {summary}")
         for option, (annotation, default, text) in problem_options(build).items():
             flag = f"--{option.replace('_', '-')}"
-            # A switch is turned by its flag alone: show the one that changes the default.
             usage = f"{flag} {default}" if annotation is not bool else flag
-            usage = f"--no-{option}" if default is True else usage
             values = getattr(annotation, "__args__", ())
             choice = f" ({', '.join(map(str, values))})" if values else ""
+            if default is True:
+                usage, choice = f"{flag}, --no-{option}", f" (default: {flag})"
             out.print(f"    {usage}  [dim]{escape(text + choice)}[/dim]")
 
 
@@ -181,14 +174,3 @@ def _actor_policy(problem: Problem, options: CertifyOptions) -> Softmax | Networ
     if options.policy == "tabular":
         return tabular(problem)
     return linear(problem) if x is None else over_states(x, num_actions)
-
-
-def export_command(arguments: list[str]) -> None:
-    """Writes a problem to a file."""
-    problem, options, title = parse_problem("export", ExportOptions, arguments)
-    from ..problems import save
-
-    if options.target is not None:
-        problem = dataclasses.replace(problem, target=load_target(problem, options.target))
-    save(problem, options.out)
-    print(f"{title}: written to {options.out}")

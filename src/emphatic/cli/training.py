@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 from pathlib import Path
 from typing import Literal
 
@@ -14,24 +15,26 @@ from .parsing import parse_options, parse_path
 class TrainOptions:
     """Train deep agents on Reacher or on a Gymnasium environment.
 
-    The behaviour is uniformly random, or a recording. After Ctrl-C the same command resumes."""
+    The behaviour is uniformly random, or a recording.
+
+    After Ctrl-C the same command resumes. With more --steps or --runs it continues."""
 
     env: str = "reacher"
-    """reacher, or the id of a Gymnasium environment with Box or Discrete actions."""
+    """reacher, or a Gymnasium environment with Box or Discrete actions: Id or module:Id."""
     algorithm: str = "cof-pac"
     """cof-pac, ace, off-pac, geoff-pac or td3 (Box actions only)."""
     steps: int = 50_000
     """Environment steps of each run."""
-    seeds: int = 1
+    runs: int = 1
     """The number of runs, which are trained side by side."""
     seed: int = 0
     """The seed of the first run; further runs take the seeds after it."""
     out: Path = Path("trained")
-    """The folder to write: policy.safetensors, curves.nc and, for Gymnasium, experience."""
+    """The folder to write: policies, curves, checkpoints and, for Gymnasium, experience."""
     experience: Path | None = None
     """A recording to learn from, instead of uniformly random actions."""
     policy: Literal["gaussian", "truncated", "softmax"] | None = None
-    """The kind of policy; else gaussian for Box and softmax for Discrete actions."""
+    """The kind of policy; else truncated for Box and softmax for Discrete actions."""
     discount: float = 0.99
     """The discount gamma."""
     evaluate_every: int = 1000
@@ -40,6 +43,8 @@ class TrainOptions:
     """Treat a time limit as the end of the task, as in the paper's experiment."""
     max_steps: int | None = None
     """The time limit of evaluations, if the environment has none."""
+    plot: bool = False
+    """Also draw the curves, to curves.png in the same folder."""
     tensorboard: bool = False
     """Also log to TensorBoard, in the same folder."""
 
@@ -56,6 +61,15 @@ class EvaluateOptions:
     """Print JSON."""
 
 
+# Of a training; those of earlier versions have only the second. (Importing `deep` takes seconds.)
+TRAINING_FILES = "training.json", "policy.safetensors"
+
+
+def training_folders(folder: Path) -> list[Path]:
+    """Returns the folders of trainings at or below a folder."""
+    return sorted({file.parent for name in TRAINING_FILES for file in folder.rglob(name)})
+
+
 def use_cores(num_runs: int) -> None:
     """Makes every core a device of JAX, which must not have computed anything yet."""
     flag, flags = "--xla_force_host_platform_device_count", os.environ.get("XLA_FLAGS", "")
@@ -67,36 +81,56 @@ def use_cores(num_runs: int) -> None:
 
 def train_command(arguments: list[str]) -> None:
     """Trains policies and prints each evaluation."""
+    arguments = [re.sub("^--seeds(?=$|=)", "--runs", text) for text in arguments]  # as it was named
     options = parse_options(TrainOptions, arguments, "emphatic train")
-    use_cores(options.seeds)
+    use_cores(options.runs)
+    import xarray
+
     from .. import _validation as checks
+    from ..deep.plan import CURVES, is_finished
     from ..deep.training import train
+    from ..figures import training as figure
     from . import progress, tables
 
     checks.count("steps", options.steps)
-    checks.count("seeds", options.seeds)
+    checks.count("runs", options.runs)
     checks.seed(options.seed)
-    seeds = range(options.seed, options.seed + options.seeds)
+    seeds = range(options.seed, options.seed + options.runs)
     if seeds.stop > 2**32:
         raise ValueError(f"seed: got {seeds.stop - 1}; below 2^32 is required")
     board = _open_board(options.out / "tensorboard") if options.tensorboard else None
 
     def on_evaluation(steps: int, values: dict[str, np.ndarray]) -> None:
-        progress.show_evaluation(steps, options.steps, values)
+        progress.show_evaluation(steps, options.steps, values, len(seeds))
         if board is not None:
             for name, entries in values.items():
-                for seed, value in zip(seeds, entries, strict=True):
-                    if np.isfinite(value):  # NaN: not measured
+                for seed, value in zip(values["seed"], entries, strict=True):
+                    if name != "seed" and np.isfinite(value):  # NaN: not measured
                         board.add_scalar(f"{name}/{seed}", float(value), steps)
 
-    renamed = {"policy", "seed", "seeds", "tensorboard"}  # the others are arguments of `train`
+    renamed = {
+        "policy",
+        "seed",
+        "runs",
+        "plot",
+        "tensorboard",
+    }  # the others are arguments of `train`
     settings = {key: value for key, value in vars(options).items() if key not in renamed}
+    was_finished = is_finished(options.out, seeds, options.steps)
     try:
-        train(**settings, seeds=seeds, kind=options.policy, on_evaluation=on_evaluation)
+        policies = train(**settings, seeds=seeds, kind=options.policy, on_evaluation=on_evaluation)
     finally:
         if board is not None:
             board.close()
-    print(f"written to {options.out}: {tables.list_names(options.out)}")
+    if options.plot:
+        with xarray.open_dataset(options.out / CURVES, engine="scipy") as dataset:
+            figure.write(dataset, options.out / "curves.png", "png")
+    if was_finished:
+        size = f"{policies.num_steps} steps of {progress.describe_seeds(policies.seeds)}"
+        print(f"already there: {size} in {options.out}; larger --steps or --runs extend them")
+    else:
+        print(f"written to {options.out}: {tables.list_names(options.out)}")
+    print(f"next: emphatic evaluate {options.out}, emphatic report {options.out}")
 
 
 def _open_board(folder: Path):

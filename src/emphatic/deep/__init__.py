@@ -23,6 +23,11 @@ from .loop import (
     Training as Training,
     Values as Values,
 )
+from .plan import (
+    is_finished as is_finished,
+    training_status as training_status,
+    TrainingStatus as TrainingStatus,
+)
 from .policies import (
     Bounds as Bounds,
     Distribution as Distribution,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import Generic, TypeAlias
+from typing import cast, Generic, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -17,14 +17,14 @@ from .. import _validation as check
 from ..types import Array, Key, named_leaves, Params, Scalar
 from . import replay, streams
 from .agents.agent import Agent, AgentState, Diagnostics, State
-from .checkpoint import load_checkpoint, save_checkpoint
+from .checkpoint import Definition, load_checkpoint, require_definition, save_checkpoint
 from .environments.environment import Environment
 from .evaluation import calibration, Evaluate, excursions
 from .replay import Count
 from .streams import derive_key, generate_segments, Keys, map_over_runs, recorded_segments, Source
 from .transition import Transition
 
-_cached_excursions = lru_cache(maxsize=8)(excursions)  # a program is compiled for each of them
+cached_excursions = lru_cache(maxsize=8)(excursions)  # a program is compiled for each of them
 
 # The purposes of the random numbers of a run, besides that of its stream.
 PARAMETERS, UPDATES, EVALUATION = range(1, 4)
@@ -71,7 +71,8 @@ def train_agent(
     does, even if it diverges, does not touch another. Between evaluations a run is one compiled
     scan. With a checkpoint an interrupted training resumes at its last evaluation, and ends with
     the same bits as if it had not been interrupted: every random number depends on the seed, on
-    its purpose and on the time, and the replay is filled again from the stream.
+    its purpose and on the time, and the replay is filled again from the stream. So does one that
+    has ended, where more iterations are required.
 
     **Arguments:**
 
@@ -87,10 +88,10 @@ def train_agent(
       and their theta; the numbers that it returns, one for each run, join the curves.
     """
     seeds = tuple(int(seed) for seed in seeds)
-    capacity = num_iterations if capacity is None else capacity
-    _check_arguments(seeds, num_iterations, evaluate_every, num_workers, capacity)
+    ring_size = num_iterations if capacity is None else capacity
+    _check_arguments(seeds, num_iterations, evaluate_every, num_workers, ring_size)
     if evaluate is None and isinstance(experience, Environment):
-        evaluate = _cached_excursions(experience, agent.act, agent.discount)
+        evaluate = cached_excursions(experience, agent.act, agent.discount)
     times = range(0, num_iterations, evaluate_every)
     keys = _run_keys(seeds)
     if isinstance(experience, Environment):
@@ -101,19 +102,24 @@ def train_agent(
     example = jax.tree.map(
         lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1 if axis is None else 2 :], leaf.dtype), first
     )
-    program = _compile(agent, evaluate, example, axis, evaluate_every, capacity)
+    program = _compile(agent, evaluate, example, axis, evaluate_every, ring_size)
     state = program.init(keys)
-    definition = {
-        **agent.definition,
-        "seeds": list(seeds),
-        "experience": streams.source_identity(experience),
-        "num_iterations": num_iterations,
-        "num_workers": example.reward.shape[0],
-        "evaluate_every": evaluate_every,
-        "capacity": capacity,
-        "limit_ends": limit_ends,
-        "number": str(example.reward.dtype),
-    }
+
+    def define(length: int) -> Definition:
+        """Defines the training that ends after so many iterations."""
+        return {
+            **agent.definition,
+            "seeds": list(seeds),
+            "experience": streams.source_identity(experience, length),
+            "num_iterations": length,
+            "num_workers": example.reward.shape[0],
+            "evaluate_every": evaluate_every,
+            "capacity": length if capacity is None else capacity,
+            "limit_ends": limit_ends,
+            "number": str(example.reward.dtype),
+        }
+
+    definition = define(num_iterations)
     history: list[Values] = []
 
     def record(time: int, state: State, measured: Measured) -> None:
@@ -128,11 +134,16 @@ def train_agent(
             save_checkpoint(checkpoint, definition, _to_arrays(state, history, len(seeds)))
 
     if checkpoint is not None and os.path.exists(checkpoint):
-        state, history = _restore(load_checkpoint(checkpoint, definition), state, len(keys))
+        saved, arrays = load_checkpoint(checkpoint)
+        length = cast(int, saved.get("num_iterations", num_iterations))
+        require_definition(checkpoint, saved, define(min(length, num_iterations)))
+        state, history = _restore(arrays, state, len(keys))
     else:
         record(0, state, {})
     num_done = (len(history) - 1) * evaluate_every
-    for begin, batches in zip(times, chain([first], segments), strict=True):
+    if num_done == num_iterations:
+        times, segments = range(0), iter(())
+    for begin, batches in zip(times, chain([first], segments), strict=False):
         if begin < num_done:
             ring = program.refill(state.replay, batches, jnp.int32(begin))
             state = dataclasses.replace(state, replay=ring)

@@ -120,17 +120,21 @@ def recorded_segments(
     return axis, segments()
 
 
-def source_identity(source: Source) -> str | list[str]:
-    """Identifies a source of experience: by its name, or by the content of its recordings."""
+def source_identity(source: Source, length: int) -> str | list[str]:
+    """Identifies a source of experience: by its name, or by what its recordings have of so many
+    iterations."""
     if isinstance(source, Environment):
         return source.name
     if not isinstance(source, Experience):
-        return [_recording_identity(recording) for recording in source]
-    return _recording_identity(source)
+        return [_recording_identity(recording, length) for recording in source]
+    return _recording_identity(source, length)
 
 
-def _recording_identity(recording: Experience) -> str:
+def _recording_identity(recording: Experience, length: int) -> str:
+    """The content up to an iteration, and what is observed then: the successor of an end."""
+    leaves = *jax.tree.leaves(recording.steps), recording.behavior
+    following = recording.steps.observation[length : length + 1]
     digest = hashlib.sha256()
-    for leaf in (*jax.tree.leaves(recording.steps), recording.behavior):
+    for leaf in (*(leaf[:length] for leaf in leaves), following):
         digest.update(np.ascontiguousarray(leaf).data)
     return f"{recording.environment}, sha256 {digest.hexdigest()}"

@@ -1,5 +1,6 @@
 """Tasks: Reacher, inside the compiled program, or any environment of Gymnasium."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,7 +59,7 @@ def _time_limit(name: str) -> int:
     except ImportError:
         raise ValueError(f"environment: Gymnasium is not installed; {gym.INSTALL}") from None
     try:
-        limit = gymnasium.spec(name).max_episode_steps
+        limit = gymnasium.spec(name.rpartition(":")[2]).max_episode_steps
     except gymnasium.error.Error as error:
         raise ValueError(f"environment: {name!r} cannot be made here; {error}") from None
     if limit is None:
@@ -67,12 +68,13 @@ def _time_limit(name: str) -> int:
 
 
 def policy_kinds(task: Task) -> tuple[str, ...]:
-    """The kinds of policy for the actions of a task; the first one is the default."""
-    return ("softmax",) if task.num_actions is not None else ("gaussian", "truncated")
+    """The kinds of policy for the actions of a task: the default, and last that of the paper, a
+    Gaussian, which also acts outside the box, where the behaviour never does."""
+    return ("softmax",) if task.num_actions is not None else ("truncated", "gaussian")
 
 
 def make_policy(task: Task, kind: str | None = None) -> Policy:
-    """Makes a policy for the actions of a task: `gaussian` or `truncated` for vectors, `softmax`
+    """Makes a policy for the actions of a task: `truncated` or `gaussian` for vectors, `softmax`
     for numbers; see [policy_kinds]."""
     kinds = policy_kinds(task)
     kind = kind or kinds[0]
@@ -102,7 +104,7 @@ def load_or_record(
     folder.mkdir(parents=True, exist_ok=True)
     recordings = []
     for seed in seeds:
-        path = folder / f"{task.name.replace('/', '-')}-{seed}.safetensors"
+        path = folder / f"{re.sub('[/:]', '-', task.name)}-{seed}.safetensors"
         if path.exists():
             recording = load_experience(path)
             origin = recording.environment, recording.seed

@@ -10,16 +10,26 @@ import jax
 import numpy as np
 
 from .. import _validation as check
-from .._files import make_folder
+from .._files import atomic_write, make_folder
 from ..types import Params
 from .agents.agent import Agent
 from .agents.table import make_agent
-from .evaluation import excursions, play
+from .evaluation import play
 from .experience import Experience, load_experience
-from .loop import train_agent, Training, Values
+from .loop import cached_excursions, train_agent, Training, Values
+from .plan import (
+    assign_checkpoints,
+    CURVES,
+    is_finished,
+    POLICIES,
+    policy_kind,
+    require_extension,
+    TrainingPlan,
+    write_plan,
+)
 from .streams import Source
 from .task import load_or_record, make_policy, make_task, policy_kinds, Task, WORKERS
-from .trained_policies import save_policies, TrainedPolicies
+from .trained_policies import load_policies, save_policies, TrainedPolicies
 
 if TYPE_CHECKING:
     import xarray
@@ -48,10 +58,13 @@ def train(
     r"""Trains policies for a task, and writes the results to a folder.
 
     These are `policy.safetensors`, see [TrainedPolicies]; `curves.nc`, a dataset with the axes
-    `run` and `steps`; and `experience`, the recordings, if the environment is Gymnasium's. Until
-    the end there is a checkpoint, from which the same call resumes after an interruption. The
-    folder must not have a policy yet. For `env`, `algorithm` and `kind` see [make_task], [AGENTS]
-    and [make_policy].
+    `run` and `steps`; `experience`, the recordings, if the environment is Gymnasium's; and
+    `training.json` and checkpoints, from which the same call resumes after an interruption, and a
+    call with more `steps` or more `seeds` continues. More steps end with the same bits as if they
+    had been trained at once. Runs that are there are not trained again: new ones learn beside
+    them, from the same experience as in a training of all seeds at once. A call for what the folder
+    has returns its policies. For `env`, `algorithm` and `kind` see [make_task], [AGENTS] and
+    [make_policy].
 
     **Arguments:**
 
@@ -59,34 +72,67 @@ def train(
     - `experience`: A recording that all runs learn from, in place of uniform behaviour.
     - `limit_ends`: Whether a time limit counts as the end of the task; see [transitions].
     - `max_steps`: The longest episode in an evaluation, if the environment has no limit of its own.
+    - `on_evaluation`: The values that it is called with have the `seed` of each run, too.
     """
     check.probability("discount", discount)
     recording = None if experience is None else load_experience(experience)
     task = make_task(env, max_steps, recording)
-    kind = kind or policy_kinds(task)[0]
+    kind = kind or policy_kind(out) or policy_kinds(task)[0]
     agent = make_agent(algorithm, make_policy(task, kind), discount=discount)
     _num_workers(recording, steps, evaluate_every)
-    if (out / "policy.safetensors").exists():
-        raise ValueError(f"out: {out} has a policy already; choose another folder, or remove it")
-    checkpoint = make_folder(out) / "checkpoint.safetensors"
-    training = train_on_task(
-        task,
-        agent,
-        recording or load_or_record(task, seeds, steps, out / "experience"),
-        seeds,
-        steps,
-        evaluate_every=evaluate_every,
-        limit_ends=limit_ends,
-        checkpoint=checkpoint,
-        on_evaluation=on_evaluation,
-    )
-    to_dataset(training, algorithm, environment=env).to_netcdf(out / "curves.nc", engine="scipy")
+    source = None if experience is None else str(experience)
+    settings = discount, evaluate_every, limit_ends, max_steps, source
+    plan = TrainingPlan(algorithm, env, kind, tuple(seeds), steps, *settings)
+    require_extension(out, plan)
+    if is_finished(out, seeds, steps):
+        return load_policies(out)
+    checkpoints = assign_checkpoints(out, plan)
+    write_plan(make_folder(out), plan)
+    # The observation after the last step is recorded, too: it follows, where an episode ends there.
+    recorded = recording or load_or_record(task, seeds, steps + WORKERS, out / "experience")
+
+    def train_seeds(checkpoint: Path, seeds: tuple[int, ...]) -> Training:
+        def report(steps: int, values: Values) -> None:
+            if on_evaluation is not None:
+                on_evaluation(steps, {"seed": np.array(seeds), **values})
+
+        source = recorded
+        if isinstance(recorded, list):
+            source = [next(r for r in recorded if r.seed == seed) for seed in seeds]
+        return train_on_task(
+            task,
+            agent,
+            source,
+            seeds,
+            steps,
+            evaluate_every=evaluate_every,
+            limit_ends=limit_ends,
+            checkpoint=checkpoint,
+            on_evaluation=report,
+        )
+
+    training = _join([train_seeds(*group) for group in checkpoints.items()], plan.seeds)
+    dataset = to_dataset(training, algorithm, environment=env)
+    with atomic_write(out / CURVES) as file:
+        file.write(dataset.to_netcdf(engine="scipy"))
     policies = TrainedPolicies(
         algorithm, env, kind, training.theta, training.seeds, steps, discount, max_steps
     )
-    save_policies(policies, out / "policy.safetensors")
-    checkpoint.unlink(missing_ok=True)
+    save_policies(policies, out / POLICIES)
     return policies
+
+
+def _join(trainings: Sequence[Training], seeds: Sequence[int]) -> Training:
+    """Joins trainings of different seeds, in the order of these."""
+    joined = [seed for training in trainings for seed in training.seeds]
+    order = [joined.index(seed) for seed in seeds]
+
+    def join(*leaves: np.ndarray) -> np.ndarray:
+        return np.concatenate(leaves)[order]
+
+    curves, theta = jax.tree.map(join, *((part.curves, part.theta) for part in trainings))
+    diverged = join(*(training.diverged for training in trainings))
+    return Training(tuple(seeds), trainings[0].steps, curves, theta, diverged)
 
 
 def train_on_task(
@@ -122,7 +168,7 @@ def train_on_task(
         num_steps // num_workers,
         num_workers=num_workers,
         evaluate_every=evaluate_every // num_workers,
-        evaluate=excursions(environment, agent.act, agent.discount) if environment else None,
+        evaluate=cached_excursions(environment, agent.act, agent.discount) if environment else None,
         limit_ends=limit_ends,
         checkpoint=checkpoint,
         on_evaluation=evaluate_and_report,

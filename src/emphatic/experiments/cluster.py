@@ -65,7 +65,7 @@ def complete(
       by default 8; none at an address, which has its own.
     """
     on_message = on_message or warnings.warn
-    _require_cluster(address, num_workers)
+    require_cluster(address, num_workers)
     store = begin(experiment, folder, on_message)
     num_missing = sum(store.missing_part(unit) is not None for unit in experiment.units)
     if num_missing:
@@ -81,7 +81,7 @@ def complete(
     return store
 
 
-def _require_cluster(address: str, num_workers: int | None) -> None:
+def require_cluster(address: str, num_workers: int | None) -> None:
     """Raises a `ValueError` if this cannot be a cluster."""
     if find_spec("distributed") is None:
         raise ValueError(_NOT_INSTALLED.format("Dask"))

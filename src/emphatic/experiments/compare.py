@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TypedDict
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
@@ -11,9 +12,14 @@ from .._validation import unknown
 from ..engine import MEASURES
 from ..engine.tasks import OnProgress
 from ..mdp import Problem
+from .completion import complete
 from .compute import run
 from .experiment import Experiment
 from .expressions import parse_learner
+from .store import load_dataset
+
+if TYPE_CHECKING:
+    import xarray
 
 
 class Row(TypedDict):
@@ -37,7 +43,7 @@ class Comparison(TypedDict):
     pairs: list[dict[str, object]]
 
 
-def compare(
+def run_learners(
     problem: Problem,
     learners: Sequence[str],
     measure: str = "rmsve",
@@ -45,9 +51,45 @@ def compare(
     num_steps: int = 100_000,
     num_runs: int = 30,
     seed: int = 0,
+    folder: Path | None = None,
+    title: str = "the problem",
+    command: str = "",
     on_progress: OnProgress | None = None,
-) -> Comparison:
-    """Compares the errors of learners, as [parse_learner] reads them, on the same streams.
+) -> "xarray.Dataset":
+    """Runs learners, as [parse_learner] reads them, on the same streams; returns their errors.
+
+    With a folder they are kept in a store, with the title of the problem and the command, and the
+    same call resumes.
+    """
+    if len(set(learners)) < max(2, len(learners)):
+        raise ValueError(f"learners: got {len(learners)}; two or more different ones are required")
+    if measure not in MEASURES:
+        raise unknown("measure", measure, MEASURES)
+    parsed, problems = {text: parse_learner(text) for text in learners}, {title: problem}
+    experiment = Experiment(
+        "comparison",
+        lambda problem: problems[problem],
+        {"problem": [title]},
+        lambda problem: {text: bind(problem) for text, bind in parsed.items()},
+        (measure,),
+        num_steps,
+        num_runs=num_runs,
+        seed=seed,
+        record_every=max(1, num_steps // 100),
+        definitions={text: text for text in learners},
+        metadata={"measures": [measure], "runs": num_runs, "command": command},
+    )
+    if folder is None:
+        dataset = run(experiment, on_progress=on_progress)
+        if dataset.attrs["interrupted"]:
+            raise KeyboardInterrupt
+    else:
+        dataset = load_dataset(complete(experiment, folder, on_progress=on_progress))
+    return dataset.squeeze("problem", drop=True)
+
+
+def rank(dataset: "xarray.Dataset", learners: Sequence[str], measure: str) -> Comparison:
+    """Ranks learners by the errors that [run_learners] returned.
 
     **Returns:**
 
@@ -55,25 +97,6 @@ def compare(
     (`low` and `high`, 95 %), the area under the curve and the runs that diverged; and `pairs`, for
     each learner and the next one the paired difference of their means and the sign test.
     """
-    if len(set(learners)) < max(2, len(learners)):
-        raise ValueError(f"learners: got {len(learners)}; two or more different ones are required")
-    if measure not in MEASURES:
-        raise unknown("measure", measure, MEASURES)
-    parsed = {text: parse_learner(text) for text in learners}
-    experiment = Experiment(
-        "comparison",
-        lambda: problem,
-        {},
-        lambda problem: {text: bind(problem) for text, bind in parsed.items()},
-        (measure,),
-        num_steps,
-        num_runs=num_runs,
-        seed=seed,
-        record_every=max(1, num_steps // 100),
-    )
-    dataset = run(experiment, on_progress=on_progress)
-    if dataset.attrs["interrupted"]:
-        raise KeyboardInterrupt
     rows: list[Row] = []
     errors: dict[str, np.ndarray] = {}
     for text in learners:
@@ -87,7 +110,7 @@ def compare(
             "high": float(mean.high),
             "area": float(np.mean(statistics.area(curves, measure).values)),
             "diverged_runs": int(statistics.diverged(curves).sum()),
-            "runs": num_runs,
+            "runs": dataset.sizes["run"],
         }
         rows.append(row)
     rows.sort(key=lambda row: row["final"])
@@ -97,4 +120,21 @@ def compare(
         test = statistics.sign_test(errors[smaller], errors[larger])
         ends = {"difference": float(gap.value), "low": float(gap.low), "high": float(gap.high)}
         pairs.append({"smaller": smaller, "larger": larger, **ends, **test})
-    return {"measure": measure, "steps": num_steps, "rows": rows, "pairs": pairs}
+    steps = int(dataset["time"][-1])
+    return {"measure": measure, "steps": steps, "rows": rows, "pairs": pairs}
+
+
+def compare(
+    problem: Problem,
+    learners: Sequence[str],
+    measure: str = "rmsve",
+    *,
+    num_steps: int = 100_000,
+    num_runs: int = 30,
+    seed: int = 0,
+    on_progress: OnProgress | None = None,
+) -> Comparison:
+    """Compares the errors of learners on the same streams: [rank] of [run_learners]."""
+    size = {"num_steps": num_steps, "num_runs": num_runs, "seed": seed}
+    dataset = run_learners(problem, learners, measure, on_progress=on_progress, **size)
+    return rank(dataset, learners, measure)

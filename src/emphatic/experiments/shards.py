@@ -22,7 +22,7 @@ def write(path: Path, dataset: "xarray.Dataset", description: Json) -> None:
     is the SHA-256 of everything.
     """
     variables = {str(name): np.asarray(v.values) for name, v in dataset.variables.items()}
-    arrays = {name: values for name, values in variables.items() if values.dtype.kind in "biuf"}
+    arrays = {name: values for name, values in variables.items() if values.dtype.kind not in "OU"}
     header: dict[str, object] = {
         "format": FORMAT,
         "description": dict(description),

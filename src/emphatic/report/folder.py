@@ -1,8 +1,9 @@
-"""Reads a section from the folder that `emphatic reproduce` or `emphatic sweep` wrote."""
+"""Reads a section from the folder that `emphatic reproduce`, `sweep` or `train` wrote."""
 
 import itertools
 import json
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,14 @@ from ..figures import Figure, FIGURES
 from ..problems import load
 from .markup import format_number, to_columns
 from .section import Json, Picture, Section, Tables
+from .training import from_training, PLAN, POLICIES
 
 QUESTION = "Do the claims about this figure hold on new runs?"
 MAX_SVG_BYTES = 4_000_000  # of a larger drawing the PNG is shown
 
 
 def from_folder(folder: str | os.PathLike) -> Section:
-    """Reads a section from the folder of a figure or of a sweep.
+    """Reads a section from the folder of a figure, of a sweep or of a training.
 
     The question and problems of a figure are those of the folder's name in `FIGURES`, if it is
     there; a sweep is read from its store, with every case, measure and learner.
@@ -30,6 +32,8 @@ def from_folder(folder: str | os.PathLike) -> Section:
     folder = Path(folder)
     if (folder / EXPERIMENT).exists():
         return from_store(folder)
+    if any((folder / name).exists() for name in (PLAN, POLICIES)):
+        return from_training(folder)
     path = folder / "summary.json"
     try:
         summary = json.loads(path.read_text())
@@ -116,8 +120,12 @@ def from_store(folder: Path) -> Section:
         share=_selection_share(selection, layout["num_runs"]),
         settings={**describe_axes(layout), **layout["attributes"]},
         provenance=describe_provenance(json.loads(dataset.attrs["provenance"])),
-        command=f"emphatic sweep {plan['name']}.toml --out {folder}",
+        command=str(plan["about"].get("command") or _sweep_command(plan["name"], folder)),
     )
+
+
+def _sweep_command(name: str, folder: Path) -> str:
+    return shlex.join(["emphatic", "sweep", f"{name}.toml", "--out", str(folder)])
 
 
 def _selection_share(selection: Selection | None, num_runs: int) -> float:

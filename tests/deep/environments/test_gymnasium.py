@@ -1,5 +1,6 @@
 """Gymnasium's vector environments record what a plain loop sees, and return what it adds up."""
 
+import subprocess
 import sys
 
 import gymnasium
@@ -9,6 +10,7 @@ import pytest
 from gymnasium import spaces
 from scipy import stats
 
+from emphatic.deep import task
 from emphatic.deep.environments import gymnasium as gym
 from emphatic.deep.environments.gymnasium import play, record
 from emphatic.deep.experience import FIELDS, load_experience, save_experience
@@ -329,3 +331,43 @@ def test_options_of_an_evaluation_are_checked(options, message):
     given = {"act": twos, "num_episodes": 3, "max_steps": 9, **options}
     with pytest.raises(ValueError, match=f"^{message}"):
         play("Numbers-v0", **given)
+
+
+def test_an_environment_of_a_module_is_named_as_in_gymnasium(tmp_path, monkeypatch):
+    """The module may be in the working folder, and nothing else has imported it."""
+    (tmp_path / "modules_own.py").write_text(
+        "import gymnasium\n"
+        "from gymnasium.envs.classic_control import CartPoleEnv\n"
+        'gymnasium.register("Own-v0", entry_point=CartPoleEnv, max_episode_steps=7)\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    own = task.make_task("modules_own:Own-v0")
+    assert (own.name, own.horizon, own.num_actions) == ("modules_own:Own-v0", 7, 2)
+    task.load_or_record(own, (3,), 10, tmp_path / "experience")
+    assert [path.name for path in (tmp_path / "experience").iterdir()] == [
+        "modules_own-Own-v0-3.safetensors"
+    ]
+    with pytest.raises(ValueError, match="Gymnasium has no 'modules_own:Own-v1'"):
+        task.make_task("modules_own:Own-v1")
+
+
+def test_mujoco_says_each_thing_once_and_leaves_no_file(tmp_path):
+    script = """
+import gymnasium, numpy as np
+from emphatic.deep.environments import record
+record("HalfCheetah-v5", 6, 3)
+environment = gymnasium.make("HalfCheetah-v5").unwrapped
+environment.reset(seed=0)
+for _ in range(3):
+    environment.data.qvel[:] = 1e12
+    environment.do_simulation(np.zeros(6), 1)
+"""
+    process = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert process.returncode == 0, process.stderr
+    lines = [line for line in process.stderr.splitlines() if line.startswith("MuJoCo: ")]
+    assert len(lines) == len(set(lines)) == process.stderr.count("huge value") + 1 == 2
+    assert "WARNING" not in process.stderr + process.stdout
+    assert list(tmp_path.iterdir()) == []

@@ -1,5 +1,9 @@
 """Experience and evaluation in Gymnasium environments whose actions are a Box or Discrete."""
 
+import functools
+import importlib
+import os
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -60,17 +64,53 @@ def _make_envs(name: str, num_copies: int, **options: Any) -> "gymnasium.vector.
         import gymnasium
     except ImportError:
         raise ValueError(f"environment: Gymnasium is not installed; {INSTALL}") from None
+    _import_module(name)
+    _report_mujoco_once()
     same_step = {"autoreset_mode": gymnasium.vector.AutoresetMode.SAME_STEP}
     try:
         envs = gymnasium.make_vec(name, num_copies, "sync", vector_kwargs=same_step, **options)
         return cast("gymnasium.vector.SyncVectorEnv", envs)
     except gymnasium.error.UnregisteredEnv:
-        matches = ", ".join(map(repr, get_close_matches(name, gymnasium.registry, n=3)))
+        env_id = name.rpartition(":")[2]
+        matches = ", ".join(map(repr, get_close_matches(env_id, gymnasium.registry, n=3)))
         hint = f"near it are {matches}" if matches else "no id is near it"
         raise ValueError(f"environment: Gymnasium has no {name!r}; {hint}") from None
     except (gymnasium.error.Error, ImportError) as error:
         advice = INSTALL if "mujoco is not installed" in str(error).lower() else str(error)
         raise ValueError(f"environment: {name!r} cannot be made here; {advice}") from None
+
+
+def _import_module(name: str) -> None:
+    """Imports the module of a name like `module:Id`, which registers the environment; it may be in
+    the working folder."""
+    module = name.rpartition(":")[0]
+    if not module:
+        return
+    if (folder := os.getcwd()) not in sys.path:
+        sys.path.append(folder)
+    try:
+        importlib.import_module(module)
+    except ImportError as error:
+        raise ValueError(f"environment: the module of {name!r} is not there: {error}") from None
+
+
+@functools.cache
+def _report_mujoco_once() -> None:
+    """Makes MuJoCo print each of its warnings once, and write none to a file of its own."""
+    try:
+        import mujoco
+    except ImportError:
+        return
+    messages: set[str] = set()
+
+    def report(message: str) -> None:
+        text = message.partition(" Time = ")[0].strip()
+        if text not in messages:
+            messages.add(text)
+            print(f"MuJoCo: {text}", file=sys.stderr)
+
+    if mujoco.get_mju_user_warning() is None:
+        mujoco.set_mju_user_warning(report)
 
 
 def _make_encoder(name: str, space: "gymnasium.Space") -> Callable[[Array], _Observations]:

@@ -51,7 +51,7 @@ def training_parts(
     from ...deep.agents.actor_critic import AUTHORS, PAPER
     from ...deep.environments.environment import clip_actions
     from ...deep.losses import masked_emphasis_loss
-    from ...deep.task import make_policy, make_task
+    from ...deep.task import make_policy, make_task, policy_kinds
 
     steps = NUM_STEPS if steps is None else steps
     if steps % EVALUATE_EVERY:
@@ -66,6 +66,7 @@ def training_parts(
         if name not in ALGORITHMS:
             raise unknown("algorithms", name, ALGORITHMS)
     task = make_task(env)
+    kind = policy_kinds(task)[-1]  # the paper's
     authors_task = make_task(env, goals="square") if authors else task
     if authors_task.environment is not None:
         clipped = clip_actions(authors_task.environment)
@@ -76,7 +77,7 @@ def training_parts(
     for name in algorithms:
         for variant in ("ours", *VARIANTS) if authors and name in VARIED else ("ours",):
             variant_task = authors_task if variant == "authors" else task
-            agent = make_agent(name, make_policy(variant_task), **settings[variant])
+            agent = make_agent(name, make_policy(variant_task, kind), **settings[variant])
             num_runs = runs if full else min(runs, MAX_RUNS.get(name, runs))
             seeds = range(NUM_SEEDS * seed, NUM_SEEDS * seed + num_runs)
             parts.append(_part(name, variant, variant_task, agent, seeds, steps, not parts))
@@ -116,7 +117,7 @@ def _part(
             checkpoint=folder / CHECKPOINTS / f"{name}.safetensors",
             on_evaluation=lambda done, _: on_progress(len(seeds) * done, total),
         )
-        names = algorithm, task.name, policy_kinds(task)[0]
+        names = algorithm, task.name, policy_kinds(task)[-1]
         gamma = cast(float, agent.definition["discount"])
         policies = TrainedPolicies(*names, training.theta, training.seeds, steps, gamma)
         save_policies(policies, folder / "policies" / f"{name}.safetensors")
