@@ -105,7 +105,7 @@ class CompareOptions:
     """Two or more expressions, such as "gem(0.025)" and "etd(followon(), 1e-4)"."""
     measure: str = "rmsve"
     """The error to compare: rmsve, emphasis_error, rmsqe, fixed_point_distance, ..."""
-    steps: int = 100_000
+    steps: int = 1_000_000
     """Steps of each run."""
     runs: int = 30
     """The number of runs; run n of every learner has the same stream of experience."""

@@ -254,9 +254,9 @@ def show_status(status: Status, folder: str | Path) -> None:
 def show_comparison(title: str, comparison: Json) -> None:
     """Prints learners from the best to the worst, with intervals and paired tests."""
     out = console()
-    steps = f"after {comparison['steps']:,} steps, mean of runs (95 %)"
-    caption = f"{title}: {comparison['measure']} {steps}"
-    table = new_table(caption, ("learner", "final error", "area", "diverged"))
+    out.print(f"[bold]{title}[/bold]: {comparison['measure']}", end=", ")
+    out.print(f"{comparison['runs']} runs of {comparison['steps']:,} steps")
+    table = new_table("", ("learner", "final error (mean, 95 %)", "area", "diverged"))
     for row in comparison["rows"]:
         final = f"{row['final']:.4g} ({row['low']:.4g} to {row['high']:.4g})"
         diverged = f"{row['diverged_runs']} of {row['runs']}"
@@ -264,8 +264,9 @@ def show_comparison(title: str, comparison: Json) -> None:
     out.print(table)
     for pair in comparison["pairs"]:
         difference = f"{pair['difference']:.3g} ({pair['low']:.3g} to {pair['high']:.3g})"
-        wins = f"smaller in {pair['wins']} of {pair['runs']} runs, p = {pair['p_value']:.2g}"
-        out.print(f"{pair['smaller']} against {pair['larger']}: {difference}; {wins}", markup=False)
+        wins = f"smaller in {pair['wins']} of {pair['runs']} runs, two-sided"
+        names = f"{pair['smaller']} against {pair['larger']}"
+        out.print(f"{names}: {difference}; {wins} p = {pair['p_value']:.2g}", markup=False)
 
 
 def list_names(folder: Path) -> str:

@@ -33,6 +33,7 @@ class Comparison(TypedDict):
 
     measure: str
     steps: int
+    runs: int
     rows: list[Row]
     pairs: list[dict[str, object]]
 
@@ -42,7 +43,7 @@ def compare(
     learners: Sequence[str],
     measure: str = "rmsve",
     *,
-    num_steps: int = 100_000,
+    num_steps: int = 1_000_000,
     num_runs: int = 30,
     seed: int = 0,
     on_progress: OnProgress | None = None,
@@ -53,7 +54,7 @@ def compare(
 
     `rows`, the learners from the smallest to the largest mean final error, with bootstrap intervals
     (`low` and `high`, 95 %), the area under the curve and the runs that diverged; and `pairs`, for
-    each learner and the next one the paired difference of their means and the sign test.
+    each learner and the next one the paired difference of their means and the two-sided sign test.
     """
     if len(set(learners)) < max(2, len(learners)):
         raise ValueError(f"learners: got {len(learners)}; two or more different ones are required")
@@ -94,7 +95,7 @@ def compare(
     pairs: list[dict[str, object]] = []
     for smaller, larger in pairwise(row["learner"] for row in rows):
         gap = statistics.interval(errors[smaller], minus=errors[larger])
-        test = statistics.sign_test(errors[smaller], errors[larger])
+        test = statistics.sign_test(errors[smaller], errors[larger], two_sided=True)
         ends = {"difference": float(gap.value), "low": float(gap.low), "high": float(gap.high)}
         pairs.append({"smaller": smaller, "larger": larger, **ends, **test})
-    return {"measure": measure, "steps": num_steps, "rows": rows, "pairs": pairs}
+    return {"measure": measure, "steps": num_steps, "runs": num_runs, "rows": rows, "pairs": pairs}

@@ -279,11 +279,10 @@ def _compare(section: Section, one: LearnerResults, other: LearnerResults) -> Co
     if statistic(pair[1][1]) < statistic(pair[0][1]):
         pair.reverse()
     (first, smaller), (second, larger) = pair
-    test, opposite = statistics.sign_test(smaller, larger), statistics.sign_test(larger, smaller)
-    p_value = min(1.0, 2 * min(test["p_value"], opposite["p_value"]))
+    test = statistics.sign_test(smaller, larger, two_sided=True)
     difference = statistics.interval(smaller, statistic, minus=larger)
     wins, losses = int(test["wins"]), int(test["losses"])
-    return Comparison(first, second, difference, wins, losses, len(shared), p_value)
+    return Comparison(first, second, difference, wins, losses, len(shared), test["p_value"])
 
 
 def pool_cases(cases: Sequence[Case]) -> list[tuple[str, Interval, int, int]]:
