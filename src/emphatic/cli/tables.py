@@ -207,20 +207,26 @@ def show_figure(name: str, summary: Json, folder: Path) -> None:
     out.print(f"written to {folder}: {list_names(folder)}")
 
 
-def show_plan(experiment: Experiment, expected: Estimate, folder: Path) -> None:
-    """Prints what a sweep is about to do."""
+def show_plan(experiment: Experiment, left: Estimate, folder: Path) -> None:
+    """Prints what a sweep is about to do, and what the part of it that is left will take."""
     out = console()
     axes = [(name, len(values)) for name, values in experiment.cases.items()]
     axes += [("learner", len(experiment.definitions))]
     axes += [(name, np.size(values)) for name, values in experiment.grid.items()]
     axes += [("run", experiment.num_runs)]
     out.print(f"[bold]{experiment.name}[/bold]: " + " x ".join(f"{n} {name}" for name, n in axes))
-    cells = f"{expected.num_cells:,} cells of {experiment.num_steps:,} steps"
-    out.print(f"{cells} in {expected.num_units:,} units: {expected.num_updates:.3g} updates")
-    minutes, seconds = divmod(round(expected.seconds), 60)
-    duration = f"{minutes} min {seconds} s" if minutes else f"{max(1, seconds)} s"
-    size = _format_bytes(float(expected.num_bytes))
-    out.print(f"expected: {duration} on this machine, {size} in {folder}")
+    num_cells = sum(unit.num_cells for unit in experiment.units)
+    cells = f"{num_cells:,} cells of {experiment.num_steps:,} steps"
+    units = f"{len(experiment.units):,} units: {experiment.num_updates():.3g} updates"
+    out.print(f"{cells} in {units}")
+    if left.num_cells < num_cells:
+        left_to_do = f"{left.num_cells:,} are left: {left.num_updates:.3g} updates"
+        out.print(f"{num_cells - left.num_cells:,} of these cells are done, {left_to_do}")
+    if left.num_cells:
+        minutes, seconds = divmod(round(left.seconds), 60)
+        duration = f"{minutes} min {seconds} s" if minutes else f"{max(1, seconds)} s"
+        size = _format_bytes(float(left.num_bytes))
+        out.print(f"expected: {duration} on this machine, {size} in {folder}")
 
 
 def _format_bytes(count: float) -> str:

@@ -103,6 +103,7 @@ def from_store(folder: Path) -> Section:
         for values in itertools.product(*layout["cases"].values())
     ]
     labels = [", ".join(f"{name} {value}" for name, value in point.items()) for point in points]
+    out = str(folder).removesuffix("-quick") if "--quick" in store.options else folder
     comments = itertools.takewhile(lambda line: line[:1] == "#", text.splitlines())
     return Section(
         title=plan["name"],
@@ -116,7 +117,7 @@ def from_store(folder: Path) -> Section:
         share=_selection_share(selection, layout["num_runs"]),
         settings={**describe_axes(layout), **layout["attributes"]},
         provenance=describe_provenance(json.loads(dataset.attrs["provenance"])),
-        command=f"emphatic sweep {plan['name']}.toml --out {folder}",
+        command=f"emphatic sweep {plan['name']}.toml{store.options} --out {out}",
     )
 
 
