@@ -150,18 +150,21 @@ def verdicts(curves, environment="reacher"):
 
 
 def test_every_claim_can_hold():
-    assert verdicts(GOOD) == [True, True, True, False, True]
+    assert verdicts(GOOD) == [True, True, True, True]
     other = GOOD | {"cof-pac": GOOD["off-pac"], "off-pac": GOOD["cof-pac"]}
-    assert verdicts(other) == [True, True, False, True, False]
+    assert verdicts(other) == [True, True, False, False]
+    sentence = summarise(made_up(other))["claims"][2]
+    assert sentence["claim"] == "COF-PAC solves the task faster than Off-PAC"
+    assert sentence["verdict"] == "does not hold"  # its opposite is no statement of its own
 
 
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"ace": rising(5000)}, [False, True, True, False, True]),
-        ({"td3": rising(5000, wobble=0.01)}, [True, False, True, False, True]),
-        ({"off-pac": rising(10_000, end=-3.5)}, [True, True, False, False, True]),
-        ({"cof-pac": rising(10_000, end=-4.5)}, [True, True, True, False, False]),
+        ({"ace": rising(5000)}, [False, True, True, True]),
+        ({"td3": rising(5000, wobble=0.01)}, [True, False, True, True]),
+        ({"off-pac": rising(10_000, end=-3.5)}, [True, True, False, True]),
+        ({"cof-pac": rising(10_000, end=-4.5)}, [True, True, True, False]),
     ],
 )
 def test_every_claim_can_fail(change, expected):

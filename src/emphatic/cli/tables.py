@@ -23,6 +23,7 @@ Json = Mapping[str, Any]
 """What a command prints as JSON, before it is formatted."""
 Row = Sequence[str]
 COLORS = {"holds": "green", "fails": "red", "cannot be decided": "yellow"}
+COLORS |= {"does not hold": "red", "not decided": "yellow"}
 
 
 def format_number(value: float | None) -> str:
@@ -190,21 +191,34 @@ def show_prediction(title: str, step_size: float, prediction: Json) -> None:
 
 def show_figure(name: str, summary: Json, folder: Path) -> None:
     """Prints the table of a figure, its claims, and the files written."""
-    from ..figures import FIGURES
+    from ..figures import FIGURES, verdicts
 
     out = console()
     columns, rows = FIGURES[name].table(summary["rows"])
     out.print(new_table(f"{name}: {FIGURES[name].caption}", columns, rows, num_left=2))
-    for claim in summary["claims"]:
-        evidence = claim["evidence"]
-        verdict, color = ("holds", "green") if claim["holds"] else ("not shown", "red")
-        support = f"{evidence['held']} of {len(evidence['cases'])} cases"
-        if all("p_value" in case for case in evidence["cases"]):
-            support += f", largest p-value {max(case['p_value'] for case in evidence['cases']):.2g}"
-        out.print(f"[{color}]{verdict}[/{color}]  {claim['claim']} [dim]({support})[/dim]")
+    for source, claims in verdicts.by_source(summary["claims"]).items():
+        if claims:
+            out.print(f"[bold]{verdicts.HEADINGS[source]}[/bold]")
+        for claim in claims:
+            _show_claim(out, claim)
+    for note in verdicts.notes(summary):
+        out.print(f"[dim]({note})[/dim]", soft_wrap=not out.is_terminal)
     runs = (f"{name} by {' and '.join(engines)}" for name, engines in summary["engines"].items())
     out.print(f"[dim]run: {', '.join(runs)}[/dim]")
     out.print(f"written to {folder}: {list_names(folder)}")
+
+
+def _show_claim(out: "Console", claim: Json) -> None:
+    """Prints the verdict on a claim and a claim, with what supports it."""
+    from ..figures import verdicts
+
+    verdict, evidence = verdicts.verdict(claim), claim["evidence"]
+    support = [verdicts.describe(evidence)]
+    if again := verdicts.describe_independent(evidence):
+        support.append(f"on independent runs: {again}")
+    color, wrap = COLORS[verdict], not out.is_terminal
+    out.print(f"  [{color}]{verdict:13}[/{color}]  {claim['claim']}", soft_wrap=wrap)
+    out.print(f"{'':17}[dim]{'; '.join(support)}[/dim]", soft_wrap=wrap)
 
 
 def show_plan(experiment: Experiment, left: Estimate, folder: Path) -> None:
