@@ -61,7 +61,7 @@ def test_reproduce_prints_the_chosen_step_sizes_and_every_claim(reproduced, figu
         support = f"holds in {claim['evidence']['held']} of "
         assert f"{claim['verdict']} {claim['claim']} {support}" in text
     assert text.index("The paper's claims") < text.index("What we found beyond the paper")
-    assert "(runs of 2,000 steps, not of the figure's own length)" in text
+    assert "These are runs of 2,000 steps, not of the figure's own length." in text
     assert "on independent runs: not decided (0 of " in text
     for name in {row["algorithm"] for row in summary["rows"]}:
         assert summary["engines"][name] == ["fused"]

@@ -131,12 +131,16 @@ def by_source(claims: Iterable[Mapping[str, Any]]) -> dict[Source, list[Mapping[
     return groups
 
 
+def length_note(summary: Mapping[str, Any]) -> str:
+    """Says that runs do not have the figure's own length, on which verdicts depend."""
+    steps = summary.get("settings", {}).get("steps")
+    return f"These are runs of {steps:,} steps, not of the figure's own length." if steps else ""
+
+
 def notes(summary: Mapping[str, Any]) -> list[str]:
     """Returns what a reader of the verdicts of a summary should know."""
-    steps = summary.get("settings", {}).get("steps")
-    texts = [f"runs of {steps:,} steps, not of the figure's own length"] if steps else []
     has_choice = any("independent" in claim.get("evidence", {}) for claim in summary["claims"])
-    return [*texts, SELECTION] if has_choice else texts
+    return [text for text in (length_note(summary), SELECTION if has_choice else "") if text]
 
 
 def describe(evidence: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from ..experiments.experiment import Selection
 from ..experiments.plan import EXPERIMENT
 from ..experiments.shards import read
 from ..experiments.store import load_dataset, open_store
-from ..figures import Figure, FIGURES
+from ..figures import Figure, FIGURES, verdicts
 from ..problems import load
 from .markup import format_number, to_columns
 from .section import Json, Picture, Section, Tables
@@ -43,9 +43,10 @@ def from_folder(folder: str | os.PathLike) -> Section:
     figure, attributes = FIGURES.get(name), _attributes(folder)
     title = figure.title if figure else _capitalise(name)
     problems = figure.problems() if figure else {}
+    texts = [QUESTION, figure.remark, verdicts.length_note(summary)] if figure else []
     return Section(
         title=title,
-        question=f"{QUESTION}\n\n{figure.remark}".strip() if figure else "",
+        question="\n\n".join(filter(None, texts)),
         problems={label: problem for label, (problem, _) in problems.items()},
         certificates={
             label: certificate
