@@ -422,6 +422,8 @@ def test_reproduce_writes_and_prints_the_figure(reproduced):
     assert {warning["variant"] for warning in summary["warnings"]} == set(WARNINGS)
     assert summary["engines"] == {name: ["fused"] for name in ("cof-pac", "ace", "off-pac")}
     assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
+    width = int.from_bytes((folder / "figure.png").read_bytes()[16:20])
+    assert width <= 1300  # as wide as the other figures: text is read beside the others
     assert b"<svg" in (folder / "figure.svg").read_bytes()
     assert err.count("\n") == 1  # the bar, and no warning
 
