@@ -120,15 +120,16 @@ class Store:
         num_covered = self.covered_cells(cells).sum()
         if sum(shard.num_cells for shard in shards) == num_covered:  # no other cell, and none twice
             return sum(shard.diverged for shard in shards)
-        mask = np.zeros((*map(len, cells.grid.values()), len(cells.runs)), bool)
+        labels = {**cells.grid, "run": cells.runs}
+        mask = np.zeros([*map(len, labels.values())], bool)
         for shard in (shard for shard in shards if shard.diverged):
-            labels = {**shard.grid, "run": shard.runs}
-            diverged = read(shard.path)[0]["diverged"]
-            diverged = diverged.any([axis for axis in diverged.dims if axis not in labels])
-            diverged = diverged.assign_coords({axis: list(v) for axis, v in labels.items()})
-            wanted = {**cells.grid, "run": list(cells.runs)}
-            diverged = diverged.reindex(wanted, fill_value=False)
-            mask |= diverged.transpose(*wanted).values
+            present = {**shard.grid, "run": shard.runs}
+            common = {a: [v for v in values if v in present[a]] for a, values in labels.items()}
+            if all(common.values()):
+                diverged = read(shard.path)[0]["diverged"]
+                diverged = diverged.any([axis for axis in diverged.dims if axis not in labels])
+                rows = np.ix_(*(np.isin(values, common[a]) for a, values in labels.items()))
+                mask[rows] |= diverged.sel(common).transpose(*labels).values
         return int(mask.sum())
 
     def missing_part(self, unit: Unit) -> Unit | None:

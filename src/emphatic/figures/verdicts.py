@@ -109,7 +109,7 @@ def assess_all(
 ) -> list[Summary]:
     """Assesses statements by name."""
     return [
-        assess(statement, cases[name], independent and independent[name])
+        assess(statement, cases[name], independent[name] if independent else None)
         for name, statement in statements.items()
     ]
 
