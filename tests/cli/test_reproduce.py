@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from emphatic import cli
+from emphatic import cli, report
 from emphatic.experiments import completion, store
 from emphatic.figures import FIGURES, policy_evaluation
 from emphatic.figures.figure import parts_from
@@ -218,3 +218,19 @@ def test_ctrl_c_before_anything_is_finished_is_one_line(capsys, monkeypatch, tmp
     assert (status, out) == (130, "")
     assert err.splitlines()[-1] == "emphatic: interrupted"
     assert err.count("emphatic: ") == 1
+
+
+def test_a_trial_of_all_figures_lives_apart_from_their_results(monkeypatch, tmp_path, capsys):
+    folders = []
+
+    def make(name, out, **options):
+        folders.append(out / name)
+
+    monkeypatch.setattr(cli.experiments, "_reproduce_figure", make)
+    monkeypatch.setattr(cli.experiments, "use_cores", lambda runs: None)
+    monkeypatch.setattr(report, "from_folder", lambda folder: folders.append(folder))
+    monkeypatch.setattr(report, "write", lambda page, *_: folders.append(page))
+    out = tmp_path / "results"
+    assert run(capsys, "reproduce", "all", "--quick", "--out", str(out))[0] == 0
+    trial = tmp_path / "results-quick"
+    assert folders == [*2 * [trial / name for name in FIGURES], trial / "report.html"]

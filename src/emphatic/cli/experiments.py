@@ -43,7 +43,7 @@ class ReproduceOptions(FigureOptions):
 class ReproduceControlOptions(FigureOptions):
     """Train deep agents on Reacher; write data, policies, a summary, the figure and a film.
 
-    Geoff-PAC gets at most 10 runs and TD3 at most 5, unless --full is given.
+    Geoff-PAC gets at most 10 runs and TD3 at most 6, unless --full is given.
 
     With --authors the authors' variants of COF-PAC and ACE are added.
 
