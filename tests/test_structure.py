@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "_validation": set(),
     "_files": set(),
     "_markov": set(),
-    "statistics": set(),
+    "statistics": {"_validation"},
     "schedules": {"types", "_validation"},
     "mdp": {"types", "_validation", "_markov"},
     "learners": {"types", "_validation", "schedules"},

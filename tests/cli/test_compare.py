@@ -1,11 +1,13 @@
 """`emphatic compare`, and the same from Python."""
 
 import json
+import shlex
 
 import numpy as np
 import pytest
 
 from emphatic import learners, problems
+from emphatic.cli import HELP
 from emphatic.engine import run as engine_run
 from emphatic.experiments import compare
 
@@ -38,7 +40,22 @@ def test_compare_puts_the_best_first_and_says_how_sure_that_is(capsys):
     status, out, _ = run(capsys, "compare", "boyan", *options)
     lines = " ".join(out.split())
     assert "td(0.1) against gtd2(0.001)" in lines
-    assert "smaller in 6 of 6 runs, p = 0.016" in lines
+    assert "smaller in 6 of 6 runs, two-sided p = 0.031" in lines
+    assert "boyan: rmsve, 6 runs of 4,000 steps" in lines
+
+
+def test_the_example_of_the_help_shows_what_the_paper_says(capsys):
+    """GEM beats the trace at the horizon of the paper, which is the default."""
+    (line,) = (line for line in HELP.splitlines() if line.startswith("  emphatic compare"))
+    status, out, _ = run(capsys, *shlex.split(line)[1:], "--runs", "6", "--json")
+    assert status == 0
+    comparison = json.loads(out)
+    assert (comparison["steps"], comparison["runs"]) == (1_000_000, 6)
+    gem, trace = comparison["rows"]
+    assert (gem["learner"], trace["learner"]) == ("gem(0.025)", "followon()")
+    assert gem["high"] < 20 < 50 < trace["low"]
+    (pair,) = comparison["pairs"]
+    assert (pair["wins"], pair["p_value"]) == (6, 2 / 2**6)
 
 
 def test_compare_from_python_has_a_seed():
@@ -48,6 +65,9 @@ def test_compare_from_python_has_a_seed():
     )
     assert one == same
     assert one["rows"][0]["final"] != other["rows"][0]["final"]
+    for comparison in (one, other):  # which of the two is the smaller is chosen after looking
+        (pair,) = comparison["pairs"]
+        assert pair["p_value"] == {0: 0.5, 1: 1.0, 2: 0.5}[pair["wins"]]
 
 
 @pytest.mark.parametrize(

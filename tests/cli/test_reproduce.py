@@ -10,10 +10,11 @@ import sys
 
 import pytest
 
-from emphatic import cli
+from emphatic import cli, report
 from emphatic.experiments import completion, store
 from emphatic.figures import FIGURES, policy_evaluation
 from emphatic.figures.figure import parts_from
+from emphatic.figures.summary import format_mean
 
 from .command import assert_refused, run
 
@@ -54,12 +55,14 @@ def test_reproduce_prints_the_chosen_step_sizes_and_every_claim(reproduced, figu
     for row in best_rows:
         size = "-" if row["exponent"] is None else f"0.1 x 2^{row['exponent']}"
         start = f"{row['algorithm']} {row['features']} {row['solid']:g} {size} "
-        errors = f"{row['final_mean']:.4g} +- {row['final_std']:.2g}"
-        errors += f" {row['auc_mean']:.4g} +- {row['auc_std']:.2g}"
-        assert f"{start}{errors} {row['diverged_runs']} of 2" in text
+        errors = (format_mean(row[f"{name}_mean"], row[f"{name}_std"]) for name in ("final", "auc"))
+        assert f"{start}{' '.join(errors)} {row['diverged_runs']} of 2" in text
     for claim in summary["claims"]:
-        verdict = "holds" if claim["holds"] else "not shown"
-        assert f"{verdict} {claim['claim']} ({claim['evidence']['held']} of " in text
+        support = f"holds in {claim['evidence']['held']} of "
+        assert f"{claim['verdict']} {claim['claim']} {support}" in text
+    assert text.index("The paper's claims") < text.index("What we found beyond the paper")
+    assert "These are runs of 2,000 steps, not of the figure's own length." in text
+    assert "on independent runs: not decided (0 of " in text
     for name in {row["algorithm"] for row in summary["rows"]}:
         assert summary["engines"][name] == ["fused"]
         assert f"{name} by fused" in text
@@ -216,3 +219,19 @@ def test_ctrl_c_before_anything_is_finished_is_one_line(capsys, monkeypatch, tmp
     message = "emphatic: interrupted; what is finished is kept. To go on: emphatic reproduce"
     assert err.splitlines()[-1].startswith(message)
     assert err.count("emphatic: ") == 1
+
+
+def test_a_trial_of_all_figures_lives_apart_from_their_results(monkeypatch, tmp_path, capsys):
+    folders = []
+
+    def make(name, out, **options):
+        folders.append(out / name)
+
+    monkeypatch.setattr(cli.experiments, "_reproduce_figure", make)
+    monkeypatch.setattr(cli.experiments, "use_cores", lambda runs: None)
+    monkeypatch.setattr(report, "from_folder", lambda folder: folders.append(folder))
+    monkeypatch.setattr(report, "write", lambda page, *_: folders.append(page))
+    out = tmp_path / "results"
+    assert run(capsys, "reproduce", "all", "--quick", "--out", str(out))[0] == 0
+    trial = tmp_path / "results-quick"
+    assert folders == [*2 * [trial / name for name in FIGURES], trial / "report.html"]

@@ -125,15 +125,59 @@ def test_the_status_of_a_folder_is_that_of_all_experiments_below_it(swept, capsy
     assert sorted(left.values())[0] == 0 < sorted(left.values())[1]
 
 
-def test_quick_options_and_numbers_in_place_of_the_files(capsys, tmp_path, swept):
-    arguments = ["sweep", str(swept[0]), "--quick", "--out", str(tmp_path / "quick")]
-    assert run(capsys, *arguments)[0] == 0
-    dataset = store.load(tmp_path / "quick")
-    assert (dataset.sizes["run"], int(dataset["time"][-1])) == (2, 1000)
+def test_numbers_in_place_of_the_files(capsys, tmp_path, swept):
     options = ["--runs", "1", "--steps", "700", "--seed", "3", "--out", str(tmp_path / "other")]
     assert run(capsys, "sweep", str(swept[0]), *options)[0] == 0
     dataset = store.load(tmp_path / "other")
     assert (dataset.sizes["run"], int(dataset["time"][-1]), dataset.attrs["seed"]) == (1, 700, 3)
+
+
+def test_a_quick_trial_lives_apart_and_can_be_reported_at_once(swept, capsys, tmp_path):
+    """Else it would replace what `status`, `report` and `load` show of the full experiment."""
+    folder, trial = tmp_path / "out", tmp_path / "out-quick"
+    shutil.copytree(swept[1], folder)
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    status, out, _ = run(capsys, "sweep", str(swept[0]), "--quick", "--out", str(folder))
+    assert status == 0
+    assert before == {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    dataset = store.load(trial)
+    assert (dataset.sizes["run"], int(dataset["time"][-1])) == (2, 1000)
+    assert store.load(folder).sizes["run"] == 6
+    suggestion = out.splitlines()[-1].removeprefix("next: emphatic ").split()
+    assert suggestion == ["report", str(trial)]
+    page = tmp_path / "page.html"
+    assert run(capsys, *suggestion, "--out", str(page))[0] == 0  # of its runs one chooses
+    assert f"emphatic sweep critics.toml --quick --out {folder}<" in page.read_text()
+
+
+def test_a_status_counts_what_was_asked_for(swept, capsys, tmp_path):
+    """A store with six runs, asked for two: not twelve of 36 cells diverged but those of two."""
+    folder = tmp_path / "out"
+    shutil.copytree(swept[1], folder)
+    status, out, _ = run(capsys, "sweep", str(swept[0]), "--runs", "2", "--out", str(folder))
+    assert status == 0
+    lines = " ".join(out.split())
+    assert "36 of these cells are done, 0 are left" in lines
+    assert "expected:" not in lines
+    assert "36 of 36 cells done in 4 units, 12 of them diverged" in lines
+    text = TEXT.replace("[0.001, 0.1, 1e9]", "[0.1, 0.001]")
+    (tmp_path / "critics.toml").write_text(text)
+    status, out, _ = run(capsys, "sweep", str(tmp_path / "critics.toml"), "--out", str(folder))
+    assert "72 of 72 cells done in 4 units, 0 of them diverged" in " ".join(out.split())
+
+
+def test_a_resumed_sweep_says_what_is_left_and_how_long_that_takes(swept, capsys, tmp_path):
+    folder = tmp_path / "out"
+    shutil.copytree(swept[1], folder)
+    arguments = ["sweep", str(swept[0]), "--runs", "7", "--out", str(folder), "--dry-run"]
+    status, out, _ = run(capsys, *arguments)
+    lines = " ".join(out.split())
+    assert (status, store.status(folder).cells) == (0, 108)  # nothing is changed
+    assert "126 cells of 2,000 steps in 4 units: 2.52e+05 updates" in lines
+    assert "108 of these cells are done, 18 are left: 3.6e+04 updates" in lines
+    unit = next((folder / "units").iterdir())
+    unit.write_bytes(unit.read_bytes()[:100])
+    assert run(capsys, *arguments)[0] == 0
 
 
 def test_a_sweep_is_told_as_a_page(swept, capsys, tmp_path):

@@ -396,7 +396,7 @@ def test_the_table_has_a_line_for_each_setting_and_ridge(few_settings):
         ["garnet-0", "aliased", "0.0001"],
     ]
     assert all(len(line) == len(columns) for line in lines)
-    assert lines[0][3] == "8.194 +- 0.0036"
+    assert lines[0][3] == "8.1945 +- 0.0036"
     assert lines[-1][4:6] == ["-", "-"]
 
 
@@ -417,11 +417,13 @@ def test_reproduce_writes_and_prints_the_figure(reproduced):
         convergence._NAMED_SETTINGS
     )
     for claim in summary["claims"]:
-        verdict = "holds" if claim["holds"] else "not shown"
-        assert f"{verdict} {claim['claim']} ({claim['evidence']['held']} of " in text
+        support = f"holds in {claim['evidence']['held']} of "
+        assert f"{claim['verdict']} {claim['claim']} {support}" in text
     assert {warning["variant"] for warning in summary["warnings"]} == set(WARNINGS)
     assert summary["engines"] == {name: ["fused"] for name in ("cof-pac", "ace", "off-pac")}
     assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
+    width = int.from_bytes((folder / "figure.png").read_bytes()[16:20])
+    assert width <= 1300  # as wide as the other figures: text is read beside the others
     assert b"<svg" in (folder / "figure.svg").read_bytes()
     assert err.count("\n") == 1  # the bar, and no warning
 

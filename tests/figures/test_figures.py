@@ -19,7 +19,8 @@ from emphatic._files import make_folder
 from emphatic.experiments import completion, run, store
 from emphatic.figures import emphasis, FIGURES, policy_evaluation, reproduce, style
 from emphatic.figures.authors import authors_gem
-from emphatic.figures.summary import assess_claim
+from emphatic.figures.summary import format_mean
+from emphatic.figures.verdicts import assess, by_source, describe, Statement, verdict
 from emphatic.oracle import enumerate_samples
 from emphatic.problems import digest
 
@@ -398,12 +399,16 @@ def test_a_row_has_mean_spread_and_what_diverged(summaries):
 def require_evidence(claims):
     """The verdict follows from the cases, and theirs from the tests."""
     for each in claims:
-        assert list(each) == ["claim", "holds", "evidence"]
+        assert list(each) == ["claim", "source", "holds", "verdict", "evidence"]
         evidence = each["evidence"]
         assert "paired sign test" in evidence["test"]
         needed = 3 if "three of four" in each["claim"] else len(evidence["cases"])
         assert evidence["held"] == sum(case["holds"] for case in evidence["cases"])
-        assert each["holds"] is (evidence["held"] >= needed)
+        assert each["holds"] is (evidence["held"] >= needed == evidence["needed"])
+        assert each["holds"] is (each["verdict"] == "holds")
+        independent = evidence["independent"]
+        assert independent["runs"] == evidence["cases"][0]["runs"] // 2
+        assert len(independent["cases"]) == len(evidence["cases"])
         for case in evidence["cases"]:
             assert {"features", "solid", "wins", "losses", "runs", "p_value"} <= set(case)
             assert 0.0 <= case["p_value"] <= 1.0
@@ -583,19 +588,103 @@ def test_evidence_has_the_chosen_step_sizes_and_medians(summaries):
 
 
 def test_a_claim_needs_all_cases_or_as_many_as_it_says():
-    def cases(*values):
-        return [{"p_value": p, "condition": condition} for p, condition in values]
+    def judge(*values, num_needed=None):
+        cases = [{"p_value": p, "condition": condition} for p, condition in values]
+        return assess(Statement("text", num_needed=num_needed), cases)
 
     weak, strong = (0.051, True), (0.05, True)
-    assert assess_claim("", cases(strong, strong))["holds"] is True
-    assert assess_claim("", cases(strong, weak))["holds"] is False
-    assert assess_claim("", cases(strong, weak), num_needed=1)["holds"] is True
-    assert assess_claim("", cases((0.0, False), weak), num_needed=1)["holds"] is False
-    found = assess_claim("text", cases(strong, weak, (0.0, False)))
+    assert judge(strong, strong)["holds"] is True
+    assert judge(strong, weak)["holds"] is False
+    assert judge(strong, weak, num_needed=1)["holds"] is True
+    assert judge((0.0, False), weak, num_needed=1)["holds"] is False
+    found = judge(strong, weak, (0.0, False))
     assert found["claim"] == "text"
     assert found["evidence"]["held"] == 1
     assert [case["holds"] for case in found["evidence"]["cases"]] == [True, False, False]
     assert all("condition" not in case for case in found["evidence"]["cases"])
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "num_needed", "expected"),
+    [
+        ("hhhh", None, "holds"),
+        ("hhhn", None, "not decided"),
+        ("hhha", None, "does not hold"),
+        ("hhhr", None, "does not hold"),
+        ("hhha", 3, "holds"),
+        ("hhna", 3, "not decided"),
+        ("hhaa", 3, "does not hold"),
+        ("nnnn", 3, "not decided"),
+    ],
+)
+def test_what_is_not_shown_may_be_refuted_or_undecided(verdicts, num_needed, expected):
+    """Four cases: each holds, is undecided, has the opposite, or is refuted by a single run."""
+    kinds = {
+        "h": {"p_value": 0.01, "p_value_against": 1.0},
+        "n": {"p_value": 0.57, "p_value_against": 0.57},
+        "a": {"p_value": 1.0, "p_value_against": 0.01},
+        "r": {"p_value": 0.01, "condition": False, "refuted": True},
+    }
+    found = assess(Statement("", num_needed=num_needed), [dict(kinds[kind]) for kind in verdicts])
+    assert found["verdict"] == expected
+    assert found["evidence"]["against"] == sum(kind in "ar" for kind in verdicts)
+    if expected == "holds":  # a p-value of 0.57 is of a case that was not needed
+        assert "p at most 0.01 there" in describe(found["evidence"])
+
+
+def test_claims_of_the_paper_come_before_ours_also_in_earlier_summaries(summaries):
+    claims = summaries["emphasis"]["claims"]
+    groups = by_source(claims)
+    assert list(groups) == ["paper", "beyond"]
+    assert [len(group) for group in groups.values()] == [3, 1]
+    earlier = [{"claim": "Beyond the paper: x", "holds": True}, {"claim": "y", "holds": False}]
+    assert [[c["claim"][-1] for c in group] for group in by_source(earlier).values()] == [
+        ["y"],
+        ["x"],
+    ]
+    assert list(map(verdict, earlier)) == ["holds", "not decided"]
+
+
+@pytest.mark.parametrize("figure", KEYS)
+def test_independent_runs_judge_what_others_chose(figure):
+    """The first half looks best at another step size, where the second half is bad."""
+    name = "gem" if figure == "emphasis" else "gem-etd"
+    trap = 0 if figure == "emphasis" else -5
+
+    def curve(algorithm, features, solid, p, ridge):
+        if algorithm != name or ridge or p != trap:
+            return None
+        first = np.arange(RUNS)[:, None] < RUNS // 2
+        return np.where(first, 0.5, 500.0) + 0.01 * SIDE * FINITE
+
+    claim, *_ = summary_of(figure, changed(figure, curve))["claims"]
+    assert claim["verdict"] == "holds"  # the choice on all runs is what it was
+    assert claim["evidence"]["independent"]["verdict"] == "does not hold"
+    assert claim["evidence"]["independent"]["held"] == 0
+
+
+def test_one_run_alone_cannot_both_choose_and_judge():
+    datasets = made_up(emphasis.EXPERIMENTS, emphasis_curve)
+    datasets = [dataset.isel(run=[0]) for dataset in datasets]
+    for claim in emphasis.summarise(datasets)["claims"]:
+        assert "independent" not in claim["evidence"]
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "text"),
+    [
+        (117.5, 100.0, "118 +- 100"),
+        (117.46, 1.26, "117.5 +- 1.3"),
+        (0.0123456, 0.00031, "0.01235 +- 0.00031"),
+        (8.5, 0.0, "8.5000 +- 0.0000"),
+        (5.65e8, 3e8, "5.65e+08 +- 3e+08"),
+        (-np.inf, np.inf, "-inf +- inf"),
+        (None, None, "-"),
+        (np.nan, np.nan, "-"),
+    ],
+)
+def test_a_mean_has_as_many_decimals_as_its_deviation(mean, std, text):
+    assert format_mean(mean, std) == text
 
 
 # Exact levels

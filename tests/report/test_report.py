@@ -13,9 +13,10 @@ import xarray
 
 from emphatic import oracle, problems, report, schedules, statistics
 from emphatic.certify import certify
-from emphatic.report.analysis import analyse, pool_cases
+from emphatic.report.analysis import analyse
 from emphatic.report.chart import COLORS, dash
 from emphatic.report.markup import format_number, Html, tag
+from emphatic.report.overall import pool_cases
 from emphatic.report.scale import Chart, decades, prefers_log, round_numbers, Series, thin
 
 HOSTILE = '</script><script>alert(1)</script> & "x" <b>'
@@ -212,9 +213,46 @@ def test_exact_quantities_and_verdicts_of_the_problems_are_there():
 
 def test_a_claim_shows_its_verdict_and_its_evidence(html):
     text = " ".join(text for _, text in Parsed(html).texts)
-    assert "2 of 4 claims were shown to hold" in text
-    assert "1 of 1 cases, largest p-value 0.031, paired sign test, one-sided" in text
+    assert "The paper's claims: 2 hold, 2 are not decided." in text
+    assert "holds in 1 of 1 cases; paired sign test, one-sided" in text
     assert "a ∞, b 2" in text
+
+
+def decided(source: str, verdict: str, text: str) -> dict:
+    """A statement in the form of the figures of this version."""
+    cases = [{"p_value": p, "holds": p < 0.05} for p in (0.01, 0.02, 0.03, 0.57)]
+    evidence = {"test": "signs", "held": 3, "against": 0, "needed": 3, "cases": cases}
+    evidence["independent"] = {**evidence, "verdict": "not decided", "held": 2, "runs": 15}
+    holds = verdict == "holds"
+    claim = {"claim": text, "source": source, "verdict": verdict}
+    return {**claim, "holds": holds, "evidence": evidence}
+
+
+def test_the_papers_claims_come_first_each_with_its_verdict():
+    """And what we found is neither counted with them nor mixed with its opposite."""
+    first = [decided("beyond", "holds", "ours A"), decided("paper", "does not hold", "theirs A")]
+    second = [decided("paper", "holds", "theirs B"), decided("paper", "not decided", "theirs C")]
+    sections = [report.Section("One: x", claims=first), report.Section("Two", claims=second)]
+    parsed = Parsed(report.page(sections))
+    texts = [text for _, text in parsed.texts]
+    assert "The paper's claims: 1 holds, 1 does not hold, 1 is not decided." in texts
+    assert "What we found beyond the paper: 1 holds." in texts
+    table = " ".join(texts[: texts.index("ours A") + 12])
+    for row in (
+        "theirs A One ✗ does not hold",
+        "theirs B Two ✓ holds not decided (2 of 4 cases, 15 runs)",
+        "theirs C Two – not decided",
+    ):
+        assert row in " ".join(table.split())
+    assert table.index("theirs C") < table.index("ours A")
+
+
+def test_a_statement_that_holds_explains_its_p_values():
+    """A case of four with p = 0.57 was not needed."""
+    html = report.page([report.Section("One", claims=[decided("paper", "holds", "most")])])
+    text = " ".join(text for _, text in Parsed(html).texts)
+    assert "holds in 3 of 4 cases, 3 needed; p at most 0.03 there" in text
+    assert "step sizes were chosen on the runs that are tested, as in the paper" in text.lower()
 
 
 def test_a_page_is_written_whole_or_not_at_all(tmp_path):
@@ -346,7 +384,8 @@ def test_a_pair_is_decided_by_its_interval_and_its_signs_together():
     assert not outlier.is_decided  # a smaller mean, because of one run of the other
     text = " ".join(text for _, text in Parsed(report.page([section(datasets=[_doubled()])])).texts)
     assert "has the smallest error of the last window" in text
-    assert "decided against" in text
+    assert f"It is better than {HOSTILE}." in text
+    assert "against" not in text
 
 
 def _doubled() -> xarray.Dataset:
@@ -357,13 +396,48 @@ def _doubled() -> xarray.Dataset:
 
 def test_cases_are_put_together_in_units_of_their_best():
     cases = analyse(section())
-    found = {name: (interval, bad, runs) for name, interval, bad, runs in pool_cases(cases)}
-    assert list(found) == list(LEARNERS)
-    assert found["gem"][1:] == (1, 8)
+    found = {each.name: each for each in pool_cases(section(), cases)}
+    assert set(found) == set(LEARNERS)
+    assert (found["gem"].num_diverged, found["gem"].num_runs) == (1, 8)
+    assert np.isinf(found["gem"].worst)
     unit = [min(np.mean(each.selection_errors) for each in case.learners) for case in cases]
-    td = np.concatenate([c.learners[1].errors.values / u for c, u in zip(cases, unit, strict=True)])
-    np.testing.assert_allclose(found["td"][0].value, statistics.iqm(td))
-    assert found["td"][0].value < 3.0  # though the second case is a hundred times larger
+    td = [c.learners[1].errors.values / u for c, u in zip(cases, unit, strict=True)]
+    np.testing.assert_allclose(found["td"].scaled.value, statistics.iqm(np.concatenate(td)))
+    assert found["td"].scaled.value < 3.0  # though the second case is a hundred times larger
+    np.testing.assert_allclose(found["td"].worst, max(part.mean() for part in td))
+
+
+def test_learners_are_ranked_within_each_case():
+    """By their means: a run that diverged is the last one's, whatever its other runs are."""
+    cases = analyse(section())
+    rows = pool_cases(section(), cases)
+    for place, case in enumerate(cases):
+        order = sorted(case.learners, key=lambda each: float(each.final.value))
+        for each in rows:
+            assert each.ranks[place] == 1 + [part.name for part in order].index(each.name)
+    assert [each.mean_rank for each in rows] == sorted(each.mean_rank for each in rows)
+    assert next(each for each in rows if each.name == "gem").ranks[0] == 3
+    same = dataclasses.replace(cases[0], learners=[cases[0].learners[1]] * 2)
+    renamed = dataclasses.replace(same.learners[1], name="twin")
+    same = dataclasses.replace(same, learners=[same.learners[0], renamed])
+    assert [each.ranks for each in pool_cases(section(), [same])] == [(1.5,), (1.5,)]
+
+
+def test_a_run_that_blew_up_without_diverging_is_marked_and_not_ranked_second():
+    """Finite, but a million times its first error: in the legend, in the table and in the ranks."""
+    found = results()
+    found["rmsve"][1, 1, :, :, 6, 5:] = 5.65e8
+    case = analyse(section(datasets=[found]))[1]
+    td = case.learners[1]
+    assert (td.num_diverged, td.num_blown_up, td.num_runs) == (0, 1, 4)
+    assert [each.num_blown_up for each in case.learners] == [0, 1, 0]
+    text = " ".join(text for _, text in Parsed(report.page([section(datasets=[found])])).texts)
+    assert "0 of 4 diverged, 1 blew up" in text
+    assert "0 of 8 diverged, 1 blew up" in text
+    assert "1000 times above the median error of all first windows" in text
+    rows = {each.name: each for each in pool_cases(section(), [case])}
+    assert rows["td"].ranks == (3.0,)
+    assert rows["td"].worst > 1e5
 
 
 def test_the_statistic_and_the_rule_are_the_sections():

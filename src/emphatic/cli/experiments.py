@@ -68,7 +68,7 @@ class ReproduceAllOptions:
     out: Path = Path("results")
     """The folder for results; the report is OUT/report.html."""
     quick: bool = False
-    """Do two short runs of everything, as a trial."""
+    """Do two short runs of everything, as a trial, in the folder OUT-quick."""
 
 
 @dataclasses.dataclass
@@ -92,7 +92,7 @@ class SweepOptions:
     steps: int | None = None
     """Steps of each run; else as the file says."""
     quick: bool = False
-    """Do two runs of a thousand steps, as a trial."""
+    """Do two runs of a thousand steps, as a trial, in a folder of its own: OUT-quick."""
     cluster: str | None = None
     """Send the units to a Dask cluster: local, slurm, or the address of a scheduler."""
     workers: int | None = None
@@ -107,7 +107,7 @@ class CompareOptions:
     """Two or more expressions, such as "gem(0.025)" and "etd(followon(), 1e-4)"."""
     measure: str = "rmsve"
     """The error to compare: rmsve, emphasis_error, rmsqe, fixed_point_distance, ..."""
-    steps: int = 100_000
+    steps: int = 1_000_000
     """Steps of each run."""
     runs: int = 30
     """The number of runs; run n of every learner has the same stream of experience."""
@@ -176,13 +176,27 @@ def _reproduce_all(options: ReproduceAllOptions) -> None:
 
     steps = {"steps": 2000} if options.quick else {}
     runs = 2 if options.quick else options.runs
+    out = _quick_folder(options.out) if options.quick else options.out
     use_cores(runs)
     for name in FIGURES:
-        _reproduce_figure(name, options.out, runs=runs, seed=options.seed, **steps)
-    page = options.out / "report.html"
-    sections = [report.from_folder(options.out / name) for name in FIGURES]
+        _reproduce_figure(name, out, runs=runs, seed=options.seed, **steps)
+    page = out / "report.html"
+    sections = [report.from_folder(out / name) for name in FIGURES]
     report.write(page, sections, "The figures of the paper, and beyond")
     print(f"the report is {page}")
+
+
+def _quick_folder(folder: Path) -> Path:
+    """Returns the folder of a trial, apart from that of full results."""
+    return folder.parent / f"{folder.name}-quick"
+
+
+def _changed_options(options: SweepOptions) -> str:
+    """Returns the options that change what the file says, as they are written."""
+    names = ("runs", "seed", "steps")
+    numbers = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    flags = [f" --{name} {value}" for name, value in numbers.items()]
+    return "".join([*([" --quick"] if options.quick else []), *flags])
 
 
 def sweep_command(arguments: list[str]) -> int:
@@ -191,7 +205,7 @@ def sweep_command(arguments: list[str]) -> int:
     from ..experiments.completion import complete
     from ..experiments.compute import estimate
     from ..experiments.plan import require_folder
-    from ..experiments.store import status
+    from ..experiments.store import missing_units, status
     from ..experiments.toml import read
     from . import tables
     from .progress import progress_bar
@@ -207,9 +221,13 @@ def sweep_command(arguments: list[str]) -> int:
         overrides |= {"num_runs": 2, "num_steps": 1000, "record_every": 100, "num_records": None}
     changes = {key: value for key, value in overrides.items() if value is not None}
     experiment = dataclasses.replace(read(path), **changes)
+    if changed := _changed_options(options):
+        metadata = {**experiment.metadata, "options": changed}
+        experiment = dataclasses.replace(experiment, metadata=metadata)
     folder = options.out or Path("results") / experiment.name
+    folder = _quick_folder(folder) if options.quick else folder
     require_folder(folder, experiment.name)
-    tables.show_plan(experiment, estimate(experiment), folder)
+    tables.show_plan(experiment, estimate(experiment, missing_units(experiment, folder)), folder)
     if options.dry_run:
         return 0
     messages: list[str] = []

@@ -34,10 +34,13 @@ def progress_bar(title: str) -> Generator[OnProgress]:
     columns = name, progress.BarColumn(), percentage, rate, remaining
     bar = progress.Progress(*columns, console=Console(stderr=True))
     task, start = bar.add_task(title, total=None, rate=""), time.monotonic()
+    earlier: int | None = None  # what was done before
 
     def update(done: int, total: int) -> None:
+        nonlocal earlier
         bar.start()
-        rate = done / max(time.monotonic() - start, 1e-9)
+        earlier = done if earlier is None else earlier
+        rate = (done - earlier) / max(time.monotonic() - start, 1e-9)
         bar.update(task, completed=done, total=total, rate=f"{rate:.2e} updates/s")
 
     try:

@@ -26,6 +26,7 @@ Json = Mapping[str, Any]
 Row = Sequence[str]
 NEGLIGIBLE = 1e-3  # an improvement, relative, that is none
 COLORS = {"holds": "green", "fails": "red", "cannot be decided": "yellow"}
+COLORS |= {"does not hold": "red", "not decided": "yellow"}
 
 
 def format_number(value: float | None) -> str:
@@ -215,37 +216,56 @@ def describe_intervals(intervals: Iterable[tuple[float, float]]) -> str:
 
 def show_figure(name: str, summary: Json, folder: Path) -> None:
     """Prints the table of a figure, its claims, and the files written."""
-    from ..figures import FIGURES
+    from ..figures import FIGURES, verdicts
 
     out = console()
     columns, rows = FIGURES[name].table(summary["rows"])
     out.print(new_table(f"{name}: {FIGURES[name].caption}", columns, rows, num_left=2))
-    for claim in summary["claims"]:
-        evidence = claim["evidence"]
-        verdict, color = ("holds", "green") if claim["holds"] else ("not shown", "red")
-        support = f"{evidence['held']} of {len(evidence['cases'])} cases"
-        if all("p_value" in case for case in evidence["cases"]):
-            support += f", largest p-value {max(case['p_value'] for case in evidence['cases']):.2g}"
-        out.print(f"[{color}]{verdict}[/{color}]  {claim['claim']} [dim]({support})[/dim]")
+    for source, claims in verdicts.by_source(summary["claims"]).items():
+        if claims:
+            out.print(f"[bold]{verdicts.HEADINGS[source]}[/bold]")
+        for claim in claims:
+            _show_claim(out, claim)
+    for note in verdicts.notes(summary):
+        out.print(f"[dim]({note})[/dim]", soft_wrap=not out.is_terminal)
     runs = (f"{name} by {' and '.join(engines)}" for name, engines in summary["engines"].items())
     out.print(f"[dim]run: {', '.join(runs)}[/dim]")
     out.print(f"written to {folder}: {list_names(folder)}")
 
 
-def show_plan(experiment: Experiment, expected: Estimate, folder: Path) -> None:
-    """Prints what a sweep is about to do."""
+def _show_claim(out: "Console", claim: Json) -> None:
+    """Prints the verdict on a claim and a claim, with what supports it."""
+    from ..figures import verdicts
+
+    verdict, evidence = verdicts.verdict(claim), claim["evidence"]
+    support = [verdicts.describe(evidence)]
+    if again := verdicts.describe_independent(evidence):
+        support.append(f"on independent runs: {again}")
+    color, wrap = COLORS[verdict], not out.is_terminal
+    out.print(f"  [{color}]{verdict:13}[/{color}]  {claim['claim']}", soft_wrap=wrap)
+    out.print(f"{'':17}[dim]{'; '.join(support)}[/dim]", soft_wrap=wrap)
+
+
+def show_plan(experiment: Experiment, left: Estimate, folder: Path) -> None:
+    """Prints what a sweep is about to do, and what the part of it that is left will take."""
     out = console()
     axes = [(name, len(values)) for name, values in experiment.cases.items()]
     axes += [("learner", len(experiment.definitions))]
     axes += [(name, np.size(values)) for name, values in experiment.grid.items()]
     axes += [("run", experiment.num_runs)]
     out.print(f"[bold]{experiment.name}[/bold]: " + " x ".join(f"{n} {name}" for name, n in axes))
-    cells = f"{expected.num_cells:,} cells of {experiment.num_steps:,} steps"
-    out.print(f"{cells} in {expected.num_units:,} units: {expected.num_updates:.3g} updates")
-    minutes, seconds = divmod(round(expected.seconds), 60)
-    duration = f"{minutes} min {seconds} s" if minutes else f"{max(1, seconds)} s"
-    size = _format_bytes(float(expected.num_bytes))
-    out.print(f"expected: {duration} on this machine, {size} in {folder}")
+    num_cells = sum(unit.num_cells for unit in experiment.units)
+    cells = f"{num_cells:,} cells of {experiment.num_steps:,} steps"
+    units = f"{len(experiment.units):,} units: {experiment.num_updates():.3g} updates"
+    out.print(f"{cells} in {units}")
+    if left.num_cells < num_cells:
+        left_to_do = f"{left.num_cells:,} are left: {left.num_updates:.3g} updates"
+        out.print(f"{num_cells - left.num_cells:,} of these cells are done, {left_to_do}")
+    if left.num_cells:
+        minutes, seconds = divmod(round(left.seconds), 60)
+        duration = f"{minutes} min {seconds} s" if minutes else f"{max(1, seconds)} s"
+        size = _format_bytes(float(left.num_bytes))
+        out.print(f"expected: {duration} on this machine, {size} in {folder}")
 
 
 def _format_bytes(count: float) -> str:
@@ -290,9 +310,9 @@ def _print_bar(out: "Console", name: str, share: float, folder: str | Path) -> N
 def show_comparison(title: str, comparison: Json) -> None:
     """Prints learners from the best to the worst, with intervals and paired tests."""
     out = console()
-    steps = f"after {comparison['steps']:,} steps, mean of runs (95 %)"
-    caption = f"{title}: {comparison['measure']} {steps}"
-    table = new_table(caption, ("learner", "final error", "area", "diverged"))
+    out.print(f"[bold]{title}[/bold]: {comparison['measure']}", end=", ")
+    out.print(f"{comparison['runs']} runs of {comparison['steps']:,} steps")
+    table = new_table("", ("learner", "final error (mean, 95 %)", "area", "diverged"))
     for row in comparison["rows"]:
         final = f"{row['final']:.4g} ({row['low']:.4g} to {row['high']:.4g})"
         diverged = f"{row['diverged_runs']} of {row['runs']}"
@@ -300,8 +320,9 @@ def show_comparison(title: str, comparison: Json) -> None:
     out.print(table)
     for pair in comparison["pairs"]:
         difference = f"{pair['difference']:.3g} ({pair['low']:.3g} to {pair['high']:.3g})"
-        wins = f"smaller in {pair['wins']} of {pair['runs']} runs, p = {pair['p_value']:.2g}"
-        out.print(f"{pair['smaller']} against {pair['larger']}: {difference}; {wins}", markup=False)
+        wins = f"smaller in {pair['wins']} of {pair['runs']} runs, two-sided"
+        names = f"{pair['smaller']} against {pair['larger']}"
+        out.print(f"{names}: {difference}; {wins} p = {pair['p_value']:.2g}", markup=False)
 
 
 def list_names(folder: Path) -> str:

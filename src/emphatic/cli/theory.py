@@ -68,7 +68,6 @@ class CertifyOptions(TargetOptions):
     """Print JSON."""
 
 
-@dataclasses.dataclass
 def problems_command(arguments: list[str]) -> None:
     """List the named problems and their options."""
     from rich.markup import escape

@@ -39,6 +39,7 @@ class Comparison(TypedDict):
 
     measure: str
     steps: int
+    runs: int
     rows: list[Row]
     pairs: list[dict[str, object]]
 
@@ -48,7 +49,7 @@ def run_learners(
     learners: Sequence[str],
     measure: str = "rmsve",
     *,
-    num_steps: int = 100_000,
+    num_steps: int = 1_000_000,
     num_runs: int = 30,
     seed: int = 0,
     folder: Path | None = None,
@@ -95,7 +96,7 @@ def rank(dataset: "xarray.Dataset", learners: Sequence[str], measure: str) -> Co
 
     `rows`, the learners from the smallest to the largest mean final error, with bootstrap intervals
     (`low` and `high`, 95 %), the area under the curve and the runs that diverged; and `pairs`, for
-    each learner and the next one the paired difference of their means and the sign test.
+    each learner and the next one the paired difference of their means and the two-sided sign test.
     """
     rows: list[Row] = []
     errors: dict[str, np.ndarray] = {}
@@ -117,11 +118,11 @@ def rank(dataset: "xarray.Dataset", learners: Sequence[str], measure: str) -> Co
     pairs: list[dict[str, object]] = []
     for smaller, larger in pairwise(row["learner"] for row in rows):
         gap = statistics.interval(errors[smaller], minus=errors[larger])
-        test = statistics.sign_test(errors[smaller], errors[larger])
+        test = statistics.sign_test(errors[smaller], errors[larger], two_sided=True)
         ends = {"difference": float(gap.value), "low": float(gap.low), "high": float(gap.high)}
         pairs.append({"smaller": smaller, "larger": larger, **ends, **test})
-    steps = int(dataset["time"][-1])
-    return {"measure": measure, "steps": steps, "rows": rows, "pairs": pairs}
+    steps, runs = int(dataset["time"][-1]), dataset.sizes["run"]
+    return {"measure": measure, "steps": steps, "runs": runs, "rows": rows, "pairs": pairs}
 
 
 def compare(
@@ -129,7 +130,7 @@ def compare(
     learners: Sequence[str],
     measure: str = "rmsve",
     *,
-    num_steps: int = 100_000,
+    num_steps: int = 1_000_000,
     num_runs: int = 30,
     seed: int = 0,
     on_progress: OnProgress | None = None,

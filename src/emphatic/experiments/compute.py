@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -77,7 +77,7 @@ def compute(
 
 @dataclass(frozen=True)
 class Estimate:
-    """What an experiment takes: cells (curves), units, updates, seconds and bytes of results."""
+    """What units take: cells (curves), units, updates, seconds and bytes of results."""
 
     num_cells: int
     num_units: int
@@ -86,9 +86,12 @@ class Estimate:
     num_bytes: int
 
 
-def estimate(experiment: Experiment) -> Estimate:
-    """Estimates what an experiment takes, from a short run of each learner on its first problem."""
-    units, seconds, num_bytes = experiment.units, 0.0, 0
+def estimate(experiment: Experiment, units: Sequence[Unit] | None = None) -> Estimate:
+    """Estimates what units take, from a short run of each learner on its first problem.
+
+    By default they are all of the experiment; pass those that are left of it.
+    """
+    units, seconds, num_bytes = experiment.units if units is None else units, 0.0, 0
     num_steps = min(experiment.num_steps, PROBE)
     short = dataclasses.replace(experiment, num_steps=num_steps, num_records=1)
     num_windows = -(-experiment.num_steps // experiment.window())
@@ -106,7 +109,8 @@ def estimate(experiment: Experiment) -> Estimate:
         num_programs = len({unit.case for unit in learner_units})
         seconds += num_programs * max(0.0, compiled - started - duration)
     num_cells = sum(unit.num_cells for unit in units)
-    return Estimate(num_cells, len(units), experiment.num_updates(), seconds, num_bytes)
+    num_updates = sum(unit.num_updates for unit in units)
+    return Estimate(num_cells, len(units), num_updates, seconds, num_bytes)
 
 
 def run(

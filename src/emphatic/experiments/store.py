@@ -47,6 +47,20 @@ class Shard:
     runs: tuple[int, ...]
     diverged: int
 
+    @property
+    def num_cells(self) -> int:
+        """How many cells it has."""
+        return int(np.prod([len(values) for values in self.grid.values()])) * len(self.runs)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells of a learner in a case: what defines them, their grid and their runs."""
+
+    address: str
+    grid: Mapping[str, Sequence[float]]
+    runs: Sequence[int]
+
 
 @dataclass(frozen=True)
 class Store:
@@ -73,32 +87,54 @@ class Store:
         return cast(str, self.plan["about"].get("text", ""))
 
     @property
+    def options(self) -> str:
+        """The options of the command line that changed what the file says."""
+        return cast(str, self.plan["about"].get("options", ""))
+
+    @property
     def problems(self) -> list[Path]:
         """The files of the problems, one for each case."""
         return [self.folder / PROBLEMS / f"{digest}.npz" for digest in self.plan["problems"]]
 
-    def covered_cells(
-        self, address: str, grid: Mapping[str, Sequence[float]], runs: Sequence[int]
-    ) -> np.ndarray:
+    def covered_cells(self, cells: Cells | Unit) -> np.ndarray:
         """Returns which cells are there, by the axes of the grid and the runs."""
+        grid, runs = cells.grid, cells.runs
         mask = np.zeros((*map(len, grid.values()), len(runs)), bool)
-        for shard in self.shards.get(address, []):
+        for shard in self.shards.get(cells.address, []):
             if shard.grid.keys() == grid.keys():
                 common = [np.isin(grid[axis], shard.grid[axis]) for axis in grid]
                 mask[np.ix_(*common, np.isin(runs, shard.runs))] = True
         return mask
 
-    def coverage(self) -> Iterator[np.ndarray]:
-        """Yields for each case and learner which cells are there."""
+    def planned_cells(self) -> Iterator[Cells]:
+        """Yields the cells of the experiment, for each case and learner."""
         layout = self.plan["layout"]
         for addresses in self.plan["addresses"]:
             for learner, axes in layout["learners"].items():
                 grid = {axis: layout["grid"][axis] for axis in axes}
-                yield self.covered_cells(addresses[learner], grid, range(layout["num_runs"]))
+                yield Cells(addresses[learner], grid, range(layout["num_runs"]))
+
+    def num_diverged(self, cells: Cells) -> int:
+        """Returns how many of these cells diverged."""
+        shards = self.shards.get(cells.address, [])
+        num_covered = self.covered_cells(cells).sum()
+        if sum(shard.num_cells for shard in shards) == num_covered:  # no other cell, and none twice
+            return sum(shard.diverged for shard in shards)
+        labels = {**cells.grid, "run": cells.runs}
+        mask = np.zeros([*map(len, labels.values())], bool)
+        for shard in (shard for shard in shards if shard.diverged):
+            present = {**shard.grid, "run": shard.runs}
+            common = {a: [v for v in values if v in present[a]] for a, values in labels.items()}
+            if all(common.values()):
+                diverged = read(shard.path)[0]["diverged"]
+                diverged = diverged.any([axis for axis in diverged.dims if axis not in labels])
+                rows = np.ix_(*(np.isin(values, common[a]) for a, values in labels.items()))
+                mask[rows] |= diverged.sel(common).transpose(*labels).values
+        return int(mask.sum())
 
     def missing_part(self, unit: Unit) -> Unit | None:
         """Returns the smallest grid and runs with all that is missing of a unit, or None."""
-        gaps = ~self.covered_cells(unit.address, unit.grid, unit.runs)
+        gaps = ~self.covered_cells(unit)
         if not gaps.any():
             return None
         if gaps.all():
@@ -222,6 +258,16 @@ def _remove_leftovers(folder: Path) -> None:
         claims.remove_if_unclaimed(path, path)
 
 
+def missing_units(experiment: Experiment, folder: Path) -> list[Unit]:
+    """Lists what a folder lacks of an experiment: everything, if it cannot be read as it is."""
+    try:
+        store = open_store(folder)
+    except ValueError:
+        return list(experiment.units)
+    parts = (store.missing_part(unit) for unit in experiment.units)
+    return [part for part in parts if part is not None]
+
+
 def open_store(folder: StrPath) -> Store:
     """Opens the store in a folder, as it is; a `ValueError` if there is none."""
     path = Path(folder)
@@ -241,7 +287,7 @@ def load_dataset(store: Store) -> "xarray.Dataset":
             origins[json.dumps(origin, sort_keys=True)] = origin
             yield dataset
 
-    complete = all(covered.all() for covered in store.coverage())
+    complete = all(store.covered_cells(cells).all() for cells in store.planned_cells())
     dataset = assemble(store.plan["layout"], results, complete)
     return dataset.assign_attrs(provenance=json.dumps(list(origins.values())))
 
@@ -256,7 +302,11 @@ def load(folder: StrPath) -> "xarray.Dataset":
 
 @dataclass(frozen=True)
 class Status:
-    """The progress of an experiment: its cells (curves), and its units, finished or not."""
+    """The progress of an experiment, as its folder was last asked for it.
+
+    `cells` are its curves, of which `done` are there, in `units` files; `diverged` counts those of
+    them with a number that is not finite.
+    """
 
     name: str
     cells: int
@@ -271,17 +321,23 @@ class Status:
 def status(folder: StrPath) -> Status:
     """Reads the progress of the experiment of a store."""
     store = open_store(folder)
-    coverage = list(store.coverage())
+    planned = list(store.planned_cells())
+    coverage = list(map(store.covered_cells, planned))
     cells, done = sum(map(np.size, coverage)), int(sum(map(np.sum, coverage)))
-    addresses = {address for case in store.plan["addresses"] for address in case.values()}
-    shards = [shard for address in addresses for shard in store.shards.get(address, [])]
+    paths = {
+        shard.path
+        for part in planned
+        for shard in store.shards.get(part.address, [])
+        if all(np.isin(shard.grid[axis], part.grid[axis]).any() for axis in part.grid)
+        and np.isin(shard.runs, part.runs).any()
+    }
     return Status(
         name=store.plan["name"],
         cells=cells,
         done=done,
         left=cells - done,
-        diverged=sum(shard.diverged for shard in shards),
-        units=len(shards),
+        diverged=sum(map(store.num_diverged, planned)),
+        units=len(paths),
         running=claims.list_claims(store.folder / RUNNING),
         aside=list(_read_reasons(store.folder / ASIDE)),
     )

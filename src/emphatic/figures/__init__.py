@@ -2,3 +2,4 @@
 
 from .figure import Figure as Figure, Part as Part
 from .reproduction import FIGURES as FIGURES, reproduce as reproduce
+from .verdicts import Statement as Statement

@@ -17,7 +17,8 @@ from ..problems.baird import baird, Features
 from . import style
 from .authors import authors_gem, with_authors_gem
 from .figure import Datasets, Figure, parts_from, problems_from, read_shipped, Runs, Summary
-from .summary import assess, compare, error_rows, FEATURES, SCALE, select, select_best, table
+from .summary import error_rows, FEATURES, halves, SCALE, select, select_best, table
+from .verdicts import assess_all, compare, compare_signs, Statement
 
 if TYPE_CHECKING:
     import xarray
@@ -28,20 +29,29 @@ NAME, MEASURE = "emphasis", "emphasis_error"
 RIDGES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3)
 NUM_STEPS = {0.1: 1_000_000, 0.3: 2_000_000}  # by pi(solid)
 NUM_POINTS = 200  # of an exact curve
+POINTS = tuple(itertools.product(FEATURES, NUM_STEPS))
 EXPERIMENTS = tuple(
     read_shipped(f"{name}-{solid}") for solid in NUM_STEPS for name in ("gem", "references")
 )
 AUTHORS = tuple(map(with_authors_gem, EXPERIMENTS))
 Colors = Mapping[Features, str]
-CLAIMS = {
-    "lower": "GEM has a lower approximation error than the followon trace under all four sets "
-    "of features (final window)",
-    "steadier": "GEM enjoys lower variance than the followon trace (standard deviation of a run's "
-    "windows over its second half)",
-    "bounded": "With the original features C is singular, and yet GEM does not diverge (at the "
-    "chosen step size)",
-    "beyond": "Beyond the paper: GEM has a lower error than the constant guess 1 / (1 - gamma), "
-    "which needs no data",
+STATEMENTS = {
+    "lower": Statement(
+        "GEM has a lower approximation error than the followon trace under all four sets of "
+        "features (final window)"
+    ),
+    "steadier": Statement(
+        "GEM enjoys lower variance than the followon trace (standard deviation of a run's windows "
+        "over its second half)"
+    ),
+    "bounded": Statement(
+        "With the original features C is singular, and yet GEM does not diverge (at the chosen "
+        "step size)"
+    ),
+    "beyond": Statement(
+        "GEM has a lower error than the constant guess 1 / (1 - gamma), which needs no data",
+        "beyond",
+    ),
 }
 
 
@@ -84,10 +94,13 @@ def followon_deviation(solid: float) -> float:
     return float(np.sqrt(problem.stationary @ oracle.followon_variance(problem)))
 
 
-def _select_best_gem(datasets: Datasets, features: Features, solid: float) -> "xarray.Dataset":
-    """Selects GEM at its best step size, without a ridge."""
-    results = select(datasets, "gem", features=features, solid=solid, ridge=0.0)
-    return select_best(results, MEASURE, statistics.final)
+def _select_best_gem(
+    datasets: Datasets, features: Features, solid: float, judging: Datasets | None = None
+) -> "xarray.Dataset":
+    """Selects GEM at its best step size, without a ridge; perhaps the runs of other datasets."""
+    point = {"features": features, "solid": solid, "ridge": 0.0}
+    others = None if judging is None else select(judging, "gem", **point)
+    return select_best(select(datasets, "gem", **point), MEASURE, statistics.final, others)
 
 
 def _late_deviation(results: "xarray.Dataset") -> Runs:
@@ -98,14 +111,13 @@ def _late_deviation(results: "xarray.Dataset") -> Runs:
         return np.nan_to_num(late.std(axis=1), nan=np.inf)
 
 
-def summarise(datasets: Datasets) -> Summary:
-    """Computes the rows of the figure, the paper's claims about it, and the exact levels."""
-    cases: dict[str, list[Summary]] = {name: [] for name in CLAIMS}
-    points = list(itertools.product(FEATURES, NUM_STEPS))
-    for features, solid in points:
+def _cases(choosing: Datasets, judging: Datasets) -> dict[str, list[Summary]]:
+    """Tests every statement, on runs that may be others than those that choose step sizes."""
+    cases: dict[str, list[Summary]] = {name: [] for name in STATEMENTS}
+    for features, solid in POINTS:
         case = {"features": features, "solid": solid}
-        best = _select_best_gem(datasets, features, solid)
-        trace, guess = (select(datasets, name, **case) for name in ("followon", "constant"))
+        best = _select_best_gem(choosing, features, solid, judging)
+        trace, guess = (select(judging, name, **case) for name in ("followon", "constant"))
         errors = [statistics.final(results, MEASURE).values for results in (best, trace, guess)]
         deviations = _late_deviation(best), _late_deviation(trace)
         cases["lower"].append(case | compare(errors[0], errors[1], ("gem", "followon")))
@@ -114,11 +126,17 @@ def summarise(datasets: Datasets) -> Summary:
         if features == "original":
             diverged = statistics.diverged(best).values.astype(float)
             count = {"diverged_runs": int(diverged.sum()), "condition": not diverged.any()}
-            test = statistics.sign_test(diverged, 1.0 - diverged)
-            cases["bounded"].append(case | count | test)
+            test = compare_signs(diverged, 1.0 - diverged)
+            cases["bounded"].append(case | count | {"refuted": bool(diverged.any())} | test)
+    return cases
+
+
+def summarise(datasets: Datasets) -> Summary:
+    """Computes the rows of the figure, the statements about it, and the exact levels."""
+    parts = halves(datasets)
     return {
         "rows": error_rows(NAME, datasets, MEASURE, statistics.final),
-        "claims": assess(CLAIMS, cases),
+        "claims": assess_all(STATEMENTS, _cases(datasets, datasets), parts and _cases(*parts)),
         "exact": [
             {
                 "features": features,
@@ -127,12 +145,12 @@ def summarise(datasets: Datasets) -> Summary:
                 "fixed_point_error": exact_error(features, solid, ridge),
                 "followon_standard_deviation": followon_deviation(solid),
             }
-            for features, solid in points
+            for features, solid in POINTS
             for ridge in RIDGES
         ],
         "thresholds": [
             {"features": features, "solid": solid, "mean": x.mean, "mean_square": x.mean_square}
-            for features, solid in points
+            for features, solid in POINTS
             for x in [thresholds(features, solid)]
         ],
     }

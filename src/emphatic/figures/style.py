@@ -53,6 +53,11 @@ def darken(color: str) -> str:
     return to_hex((0.55 * red, 0.55 * green, 0.55 * blue))
 
 
+def draw_legend_below(axes: "Axes", columns: int = 2) -> None:
+    """Draws the legend of a panel below it, where it covers no curve."""
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0.0), borderaxespad=4.5, ncols=columns)
+
+
 def draw_band(
     axes: "Axes", time: Shaped[np.ndarray, " time"], curves: Curves, color: str, **line: Any
 ) -> None:

@@ -1,7 +1,7 @@
-"""The summary of a figure: rows of errors, and the paper's claims with their evidence."""
+"""The summary of a figure: the choice of step sizes, rows of errors, and their table."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,13 +9,12 @@ import numpy as np
 from .. import statistics
 from ..problems.baird import Features
 from ..statistics import Rule
-from .figure import Datasets, Runs, Summary, Table
+from .figure import Datasets, Summary, Table
 
 if TYPE_CHECKING:
     import xarray
 
 SCALE = 0.1  # step sizes are 0.1 x 2^p
-LEVEL = 0.05  # the largest p-value with which a claim holds
 FEATURES: tuple[Features, ...] = ("original", "one-hot", "zero-hot", "aliased")
 
 
@@ -28,12 +27,26 @@ def select(datasets: Datasets, algorithm: str, **coordinates: str | float) -> "x
     raise KeyError(f"no results of {algorithm} with {coordinates}")
 
 
-def select_best(dataset: "xarray.Dataset", measure: str, rule: Rule) -> "xarray.Dataset":
-    """Selects the best step size, if the results have several."""
+def select_best(
+    dataset: "xarray.Dataset", measure: str, rule: Rule, judging: "xarray.Dataset | None" = None
+) -> "xarray.Dataset":
+    """Selects the best step size, if there are several; at it, the results of these runs.
+
+    With `judging` they are those of other runs, which had no part in the choice.
+    """
+    judging = dataset if judging is None else judging
     if "step_size" not in dataset.dims:
-        return dataset
+        return judging
     errors = rule(dataset, measure).transpose("step_size", "run").values
-    return dataset.isel(step_size=statistics.best_index(errors))
+    return judging.isel(step_size=statistics.best_index(errors))
+
+
+def halves(datasets: Datasets) -> tuple[Datasets, Datasets] | None:
+    """Splits the runs of all datasets in those that choose and those that judge, if there are 2."""
+    if min(dataset.sizes["run"] for dataset in datasets) < 2:
+        return None
+    choosing, judging = zip(*map(statistics.split, datasets), strict=True)
+    return choosing, judging
 
 
 def error_rows(figure: str, datasets: Datasets, measure: str, rule: Rule) -> list[Summary]:
@@ -82,46 +95,23 @@ def _step_size_rows(
     ]
 
 
-def medians(names: Sequence[str], *errors: Runs) -> dict[str, float]:
-    """Returns the medians of several errors over runs, by name."""
-    return dict(zip(names, (float(np.median(runs)) for runs in errors), strict=True))
-
-
-def compare(first: Runs, second: Runs, names: Sequence[str]) -> Summary:
-    """Tests by paired signs whether the first is smaller; returns this and both medians by name."""
-    return {"medians": medians(names, first, second), **statistics.sign_test(first, second)}
-
-
-def assess_claim(text: str, cases: Sequence[Summary], num_needed: int | None = None) -> Summary:
-    """Returns a claim, whether it holds, and its evidence case by case.
-
-    A case holds if its p-value is at most 0.05 and its further `condition`, if any, is true.
-    All cases must hold, or as many as are needed.
-    """
-    for case in cases:
-        case["holds"] = bool(case.pop("condition", True) and case["p_value"] <= LEVEL)
-    num_held = sum(case["holds"] for case in cases)
-    evidence = {"test": "paired sign test, one-sided", "held": num_held, "cases": list(cases)}
-    required = len(cases) if num_needed is None else num_needed
-    return {"claim": text, "holds": num_held >= required, "evidence": evidence}
-
-
-def assess(
-    texts: Mapping[str, str], cases: Mapping[str, Sequence[Summary]], **num_needed: int
-) -> list[Summary]:
-    """Assesses claims by name, each with all its cases or with as many as are needed."""
-    return [assess_claim(text, cases[name], num_needed.get(name)) for name, text in texts.items()]
-
-
 def format_number(value: float | None, digits: str) -> str:
     """Formats a number, or a dash if it is missing: NaN, or None, as JSON stores NaN."""
     return "-" if value is None or np.isnan(value) else f"{value:{digits}}"
 
 
-def format_mean(mean: float | None, std: float | None, *digits: str) -> str:
-    """Formats a mean and its standard deviation, or a dash if the mean is missing."""
-    mean_text, std_text = map(format_number, (mean, std), digits or (".4g", ".2g"))
-    return mean_text if mean_text == "-" else f"{mean_text} +- {std_text}"
+def format_mean(mean: float | None, std: float | None, digits: int | None = None) -> str:
+    """Formats a mean and its standard deviation, or a dash if the mean is missing.
+
+    Both have as many decimals, by default so many that the deviation has two digits.
+    """
+    if mean is None or std is None or np.isnan(mean) or np.isnan(std):
+        return "-"
+    if not (np.isfinite(mean) and np.isfinite(std)) or max(abs(mean), std) >= 1e6:
+        return f"{mean:.4g} +- {std:.2g}"
+    if digits is None:
+        digits = int(np.clip(1 - np.floor(np.log10(std)), 0, 6)) if std > 0 else 4
+    return f"{mean:.{digits}f} +- {std:.{digits}f}"
 
 
 def table(rows: Sequence[Summary]) -> Table:

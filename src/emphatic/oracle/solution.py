@@ -117,7 +117,8 @@ def scalar_rows(exact: Mapping[str, Any]) -> list[tuple[str, float | None, str]]
         n = exact["truncation_length"]
         remark = "not stable, however long it is"
         if n is not None:
-            remark = f"stable with {n} ratio{'s' * (n != 1)} or more" if n else "stable at any length"
+            at_least = f"with {n} ratio{'s' * (n != 1)} or more"
+            remark = f"stable {at_least if n else 'at any length'}"
         rows.append(("ETD with a truncated trace", None, remark))
     return rows
 

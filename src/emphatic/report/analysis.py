@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 LEVEL = 0.05  # of the sign test
 FACTOR = 2.0  # how close to the best error is nearly as good
+BLOW_UP = 1000.0  # how far above the first error a finite one is lost
 RULES = {"final": statistics.final, "area": statistics.area}
 STATISTICS = {"mean": statistics.mean, "median": statistics.median, "iqm": statistics.iqm}
 CURVE_RESAMPLES = 500
@@ -46,6 +47,7 @@ class LearnerResults:
     area: Interval
     time_to_threshold: Interval
     num_diverged: int
+    num_blown_up: int
     divergence_rate: Interval
     sensitivity: float | None
     selection_bias: float | None
@@ -147,13 +149,19 @@ def _analyse_case(
                 computed[str(name)] = trimmed
     first = [part[measure].isel(time=0).values.ravel() for part in computed.values()]
     level = statistics.median(np.nan_to_num(np.concatenate(first), nan=np.inf)) if first else np.inf
-    threshold = section.thresholds.get(measure, float(level) / 2)
     learners = [
-        _analyse_learner(section, measure, name, part, threshold) for name, part in computed.items()
+        _analyse_learner(section, measure, name, part, float(level))
+        for name, part in computed.items()
     ]
+    threshold = _threshold(section, measure, float(level))
     pairs = [_compare(section, *pair) for pair in itertools.combinations(learners, 2)]
     comparisons = [comparison for comparison in pairs if comparison]
     return Case(coordinates, measure, threshold, learners, comparisons, not_run)
+
+
+def _threshold(section: Section, measure: str, level: float) -> float:
+    """The error to reach: by default half of the median error in the first window."""
+    return section.thresholds.get(measure, level / 2)
 
 
 def _trim(part: "xarray.Dataset", measure: str) -> "xarray.Dataset | None":
@@ -177,7 +185,7 @@ def _axes(part: "xarray.Dataset") -> list[str]:
 
 
 def _analyse_learner(
-    section: Section, measure: str, name: str, part: "xarray.Dataset", threshold: float
+    section: Section, measure: str, name: str, part: "xarray.Dataset", level: float
 ) -> LearnerResults:
     rule, statistic = RULES[section.rule], STATISTICS[section.statistic]
     axes = _axes(part)
@@ -188,12 +196,13 @@ def _analyse_learner(
     point = {axis: selection.points[axis].item() for axis in axes}
     grid = rule(selecting, measure).transpose(*axes, "run").values
     grid = grid.reshape(-1, grid.shape[-1])
-    final = _run_values(statistics.final(dataset, measure))
-    area = _run_values(statistics.area(dataset, measure))
-    times_to_threshold = _run_values(statistics.time_to(dataset, measure, threshold))
-    diverged = _run_values(_has_diverged(dataset, measure))
-    windows = thin(dataset.sizes["time"])
-    curves = _curves(dataset, measure)[windows]
+    final = run_values(statistics.final(dataset, measure))
+    area = run_values(statistics.area(dataset, measure))
+    threshold = _threshold(section, measure, level)
+    times_to_threshold = run_values(statistics.time_to(dataset, measure, threshold))
+    diverged = run_values(_has_diverged(dataset, measure))
+    windows, all_curves = thin(dataset.sizes["time"]), _curves(dataset, measure)
+    curves, is_beyond = all_curves[windows], (all_curves > BLOW_UP * level).any(axis=0)
     return LearnerResults(
         name=name,
         point=point,
@@ -205,6 +214,7 @@ def _analyse_learner(
         area=statistics.interval(area, statistic),
         time_to_threshold=statistics.interval(times_to_threshold, statistics.median),
         num_diverged=int(diverged.sum()),
+        num_blown_up=int((is_beyond & ~diverged).sum()) if level > 0 else 0,
         divergence_rate=statistics.divergence_rate(diverged),
         sensitivity=statistics.sensitivity(grid, FACTOR) if axes and (grid >= 0).all() else None,
         selection_bias=float(selection.selection_bias) if is_split and axes else None,
@@ -230,7 +240,8 @@ def _has_choice(section: Section, measure: str) -> bool:
     )
 
 
-def _run_values(values: "xarray.DataArray") -> np.ndarray:
+def run_values(values: "xarray.DataArray") -> np.ndarray:
+    """The numbers of the runs, in their order."""
     return values.transpose("run").values
 
 
@@ -275,39 +286,11 @@ def _compare(section: Section, one: LearnerResults, other: LearnerResults) -> Co
     if not len(shared):
         return None
     statistic = STATISTICS[section.statistic]
-    pair = [(learner.name, _run_values(learner.errors.sel(run=shared))) for learner in (one, other)]
+    pair = [(learner.name, run_values(learner.errors.sel(run=shared))) for learner in (one, other)]
     if statistic(pair[1][1]) < statistic(pair[0][1]):
         pair.reverse()
     (first, smaller), (second, larger) = pair
-    test, opposite = statistics.sign_test(smaller, larger), statistics.sign_test(larger, smaller)
-    p_value = min(1.0, 2 * min(test["p_value"], opposite["p_value"]))
+    test = statistics.sign_test(smaller, larger, two_sided=True)
     difference = statistics.interval(smaller, statistic, minus=larger)
     wins, losses = int(test["wins"]), int(test["losses"])
-    return Comparison(first, second, difference, wins, losses, len(shared), p_value)
-
-
-def pool_cases(cases: Sequence[Case]) -> list[tuple[str, Interval, int, int]]:
-    """Pools the errors of learners over all cases of a measure, in units of the best of each case.
-
-    The unit of a case is the smallest mean error of the selection runs, which are not reported;
-    resampling is within cases. Each row has the name of a learner, its interquartile mean, and the
-    numbers of infinite and of all runs.
-    """
-    rows = []
-    for name in learner_names(cases):
-        strata = [
-            _run_values(learner.errors) / _unit(case)
-            for case in cases
-            for learner in case.learners
-            if learner.name == name
-        ]
-        if len(strata) == len(cases):
-            num_infinite = sum(int(np.isinf(errors).sum()) for errors in strata)
-            interval = statistics.stratified_interval(strata, statistics.iqm)
-            rows.append((name, interval, num_infinite, sum(map(len, strata))))
-    return rows
-
-
-def _unit(case: Case) -> float:
-    smallest = min(float(np.mean(learner.selection_errors)) for learner in case.learners)
-    return smallest if np.isfinite(smallest) and smallest > 0 else 1.0
+    return Comparison(first, second, difference, wins, losses, len(shared), test["p_value"])

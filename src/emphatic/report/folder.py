@@ -12,8 +12,8 @@ from ..experiments.dataset import Layout
 from ..experiments.experiment import Selection
 from ..experiments.plan import EXPERIMENT
 from ..experiments.shards import read
-from ..experiments.store import load_dataset, open_store
-from ..figures import Figure, FIGURES
+from ..experiments.store import load_dataset, open_store, Store
+from ..figures import Figure, FIGURES, verdicts
 from ..problems import load
 from .markup import format_number, to_columns
 from .section import Json, Picture, Section, Tables
@@ -47,9 +47,10 @@ def from_folder(folder: str | os.PathLike) -> Section:
     figure, attributes = FIGURES.get(name), _attributes(folder)
     title = figure.title if figure else _capitalise(name)
     problems = figure.problems() if figure else {}
+    texts = [QUESTION, figure.remark, verdicts.length_note(summary)] if figure else []
     return Section(
         title=title,
-        question=f"{QUESTION}\n\n{figure.remark}".strip() if figure else "",
+        question="\n\n".join(filter(None, texts)),
         problems={label: problem for label, (problem, _) in problems.items()},
         certificates={
             label: certificate
@@ -120,12 +121,14 @@ def from_store(folder: Path) -> Section:
         share=_selection_share(selection, layout["num_runs"]),
         settings={**describe_axes(layout), **layout["attributes"]},
         provenance=describe_provenance(json.loads(dataset.attrs["provenance"])),
-        command=str(plan["about"].get("command") or _sweep_command(plan["name"], folder)),
+        command=str(plan["about"].get("command") or _sweep_command(store, folder)),
     )
 
 
-def _sweep_command(name: str, folder: Path) -> str:
-    return shlex.join(["emphatic", "sweep", f"{name}.toml", "--out", str(folder)])
+def _sweep_command(store: Store, folder: Path) -> str:
+    out = str(folder).removesuffix("-quick") if "--quick" in store.options else str(folder)
+    file = shlex.join(["emphatic", "sweep", f"{store.plan['name']}.toml"])
+    return f"{file}{store.options} {shlex.join(['--out', out])}"
 
 
 def _selection_share(selection: Selection | None, num_runs: int) -> float:

@@ -6,6 +6,7 @@ from html import escape
 
 import numpy as np
 
+MOST_COLUMNS = 2  # that fit on a phone
 VOID = ("meta", "link", "input", "img", "br", "hr")
 
 
@@ -85,21 +86,23 @@ def format_cell(value: object) -> str:
 def table(
     columns: Sequence[object], rows: Iterable[Sequence[object]], caption: str = "", left: int = 1
 ) -> Html:
-    """A table that scrolls by itself where it is too wide; its first `left` columns are text."""
+    """A table whose first `left` columns are text; on a phone a wide one is a card for each row."""
 
     def to_row(values: Sequence[object], name: str) -> Html:
         first, other = ("col", "col") if name == "th" else ("row", None)
         cells = [tag("th", format_cell(value), scope=first) for value in values[:1]]
         for column, value in enumerate(values[1:], 1):
             kind = "n" if column >= left else None
-            cells.append(tag(name, format_cell(value), class_=kind, scope=other))
+            label = {"data_label": columns[column]} if name == "td" else {}
+            cells.append(tag(name, format_cell(value), class_=kind, scope=other, **label))
         return tag("tr", *cells)
 
     head, body = to_row(columns, "th"), [to_row(row, "td") for row in rows]
     content = tag("table", tag("thead", head), tag("tbody", *body))
     title = tag("p", caption, class_="caption") if caption else None
     region = {"role": "region", "aria_label": caption or "Table", "tabindex": 0}
-    return join((title, tag("div", content, class_="scroll", **region)))
+    kind = "scroll cards" if len(columns) > MOST_COLUMNS else "scroll"
+    return join((title, tag("div", content, class_=kind, **region)))
 
 
 def records(rows: Sequence[Mapping[str, object]], caption: str = "", left: int = 1) -> Html:

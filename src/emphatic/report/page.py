@@ -8,10 +8,10 @@ from importlib.metadata import version
 from importlib.resources import files
 
 from .._files import atomic_write
-from . import results
-from .markup import details, format_cell, format_number, Html, join, records, table, tag
-from .problem import overview, problem_details, solve_and_certify, verdict
-from .section import Json, Picture, Section
+from . import results, statements
+from .markup import details, format_cell, Html, join, table, tag
+from .problem import overview, problem_details, solve_and_certify
+from .section import Picture, Section
 
 MOST_ROWS = 10  # problems or settings that are not folded
 POLICY = (  # the browser then loads nothing from anywhere, whatever the page says
@@ -30,8 +30,8 @@ def page(sections: Sequence[Section], title: str = "Report") -> str:
     if not sections:
         raise ValueError("sections: got none; at least one is required")
     parts, links = [], []
-    for index, section in enumerate(sections):
-        key = f"s{index + 1}-{_slug(section.title)[:40]}"
+    keys = [f"s{n}-{_slug(section.title)[:40]}" for n, section in enumerate(sections, 1)]
+    for key, section in zip(keys, sections, strict=True):
         chapters = _chapters(key, section)
         items = [tag("li", tag("a", name, href=f"#{key}-{_slug(name)}")) for name, _ in chapters]
         link = tag("a", section.title, href=f"#{key}")
@@ -53,7 +53,7 @@ def page(sections: Sequence[Section], title: str = "Report") -> str:
         tag("style", Html(style + _toggles(sections))),
     )
     contents = details("Contents", tag("ol", *links), open_=True)
-    header = tag("header", tag("h1", title), _summary(sections))
+    header = tag("header", tag("h1", title), statements.overview(sections, keys))
     footer = f"Made by emphatic {version('emphatic')}. Everything on this page is in this one file."
     body = tag(
         "body",
@@ -85,15 +85,6 @@ def _toggles(sections: Sequence[Section]) -> str:
     )
 
 
-def _summary(sections: Sequence[Section]) -> Html | None:
-    """A sentence on how many claims there are and how many of them hold."""
-    claims = [claim for section in sections for claim in section.claims]
-    if not claims:
-        return None
-    num_held = sum(bool(claim.get("holds")) for claim in claims)
-    return tag("p", f"{num_held} of {len(claims)} claims were shown to hold.", class_="lead")
-
-
 def _chapters(key: str, section: Section) -> list[tuple[str, Html]]:
     """The chapters of a section that are not empty, by heading."""
     chapters: list[tuple[str, Html]] = []
@@ -110,7 +101,7 @@ def _chapters(key: str, section: Section) -> list[tuple[str, Html]]:
     if section.pictures:
         chapters.append(("Figures", join(_picture(picture) for picture in section.pictures)))
     if section.claims:
-        chapters.append(("Claims", tag("ul", *map(_claim, section.claims), class_="claims")))
+        chapters.append(("Claims", statements.chapter(section.claims)))
     if section.tables:
         chapters.append(("In numbers", join(_tables(section))))
     for name, values in (("Settings", section.settings), ("Provenance", section.provenance)):
@@ -143,7 +134,10 @@ def _problems(section: Section) -> Html:
 def _picture(picture: Picture) -> Html:
     encoded = base64.b64encode(picture.data).decode("ascii")
     image = tag("img", src=f"data:{MIME[picture.kind]};base64,{encoded}", alt=picture.alt)
-    return tag("figure", image, tag("figcaption", picture.caption), class_="picture")
+    box = tag("input", type="checkbox", aria_label="Enlarge the picture")
+    hint = tag("span", " Tap to enlarge or shrink it.", class_="hint")
+    caption = tag("figcaption", picture.caption, hint)
+    return tag("figure", tag("label", box, image), caption, class_="picture")
 
 
 def _tables(section: Section) -> list[Html]:
@@ -151,21 +145,3 @@ def _tables(section: Section) -> list[Html]:
         details(f"{caption} ({len(rows)} rows)", table(columns, rows), open_=len(rows) <= 24)
         for caption, (columns, rows) in section.tables.items()
     ]
-
-
-def _claim(claim: Json) -> Html:
-    """A claim, its verdict, and the evidence case by case."""
-    holds, evidence = bool(claim.get("holds")), claim.get("evidence") or {}
-    sign = verdict("holds", "yes", "✓") if holds else verdict("not shown", "open", "–")
-    cases = evidence.get("cases") or []
-    facts = []
-    if "held" in evidence:
-        facts.append(f"{evidence['held']} of {len(cases)} cases")
-    p_values = [case["p_value"] for case in cases if isinstance(case.get("p_value"), float | int)]
-    if p_values and len(p_values) == len(cases):
-        facts.append(f"largest p-value {format_number(float(max(p_values)), 2)}")
-    if "test" in evidence:
-        facts.append(str(evidence["test"]))
-    summary = ", ".join(facts)
-    folded = details(summary or "Evidence", records(cases)) if cases else tag("p", summary)
-    return tag("li", tag("p", sign, " ", str(claim.get("claim", ""))), folded)

@@ -7,11 +7,13 @@ import numpy as np
 
 from ..statistics import Interval
 from . import chart, scale
-from .analysis import analyse, Case, FACTOR, learner_names, LearnerResults, pool_cases
+from .analysis import analyse, BLOW_UP, Case, FACTOR, learner_names, LearnerResults
 from .markup import details, format_count, format_number, Html, join, records, table, tag
+from .overall import pool_cases
 from .section import Section
 
 MOST_PAIRS = 10  # that are not folded
+MOST_RANKS = 8  # that are shown one by one
 NAMES = {"mean": "mean", "median": "median", "iqm": "interquartile mean"}
 RULES = {"final": "error of the last window", "area": "area under the curve"}
 
@@ -24,7 +26,7 @@ def show(key: str, section: Section) -> Html:
     for row, (measure, group) in enumerate(itertools.groupby(cases, lambda case: case.measure)):
         group = list(group)
         if len(group) > 1:
-            parts.append(_pooled_table(measure, group))
+            parts.append(_pooled_table(section, measure, group))
         for index, case in enumerate(group):
             parts.append(_case(f"{key}-m{row}-{index}", section, case, learners))
     return join(parts)
@@ -48,9 +50,14 @@ def _notes(section: Section, cases: Sequence[Case]) -> Html:
             sentences.append(f"There were no hyper-parameters to choose; shown are all {runs}.")
         sentences.append(
             f"Lines and errors are the {NAMES[section.statistic]} over runs, bands and brackets "
-            "95 % bootstrap intervals. A run that diverged has an infinite error and is never left "
+            "their 95 % intervals. A run that diverged has an infinite error and is never left "
             "out: a line ends with a cross where it becomes infinite."
         )
+        if any(learner.num_blown_up for learner in learners):
+            sentences.append(
+                f"A run blew up if it stayed finite but was at some time {BLOW_UP:g} times above "
+                "the median error of all first windows."
+            )
         num_shown = len(scale.thin(num_windows))
         if num_shown < num_windows:
             sentences.append(f"Of {num_windows} windows, curves show {num_shown}.")
@@ -97,12 +104,18 @@ def _summary(section: Section, case: Case) -> Html | None:
     value, low, high = (format_number(float(v)) for v in vars(errors[best]).values())
     beaten = [pair.second for pair in case.comparisons if pair.first == best and pair.is_decided]
     others = [name for name in errors if name not in (best, *beaten)]
-    clauses = [f" has the smallest {RULES[section.rule]}, {value} [{low}, {high}]"]
+    clauses = [f" has the smallest {RULES[section.rule]}, {value} [{low}, {high}]."]
     if beaten:
-        clauses.append(f"; decided against {', '.join(beaten)}")
+        clauses.append(f" It is better than {', '.join(beaten)}.")
     if others:
-        clauses.append(f"; not decided against {', '.join(others)}")
-    return tag("p", tag("b", best), *clauses, ".", class_="short")
+        clauses.append(f" Whether it is better than {', '.join(others)} is not decided.")
+    return tag("p", tag("b", best), *clauses, class_="short")
+
+
+def _describe_lost(num_diverged: int, num_blown_up: int, num_runs: int) -> str:
+    """Says how many runs diverged, and how many did not but blew up."""
+    blown_up = f", {num_blown_up} blew up" if num_blown_up else ""
+    return f"{num_diverged} of {num_runs} diverged{blown_up}"
 
 
 def _controls(key: str, case: Case, indices: dict[str, int], charts: Sequence[scale.Chart]) -> Html:
@@ -112,8 +125,9 @@ def _controls(key: str, case: Case, indices: dict[str, int], charts: Sequence[sc
         index = indices[learner.name]
         names = {"class_": f"t{index}", "data_learner": learner.name}
         box = tag("input", type="checkbox", checked=True, **names)
-        count = f"{learner.num_diverged} of {learner.num_runs} diverged"
-        note = tag("span", count, class_="lost") if learner.num_diverged else None
+        count = _describe_lost(learner.num_diverged, learner.num_blown_up, learner.num_runs)
+        is_lost = learner.num_diverged or learner.num_blown_up
+        note = tag("span", count, class_="lost") if is_lost else None
         boxes.append(tag("label", box, chart.swatch(index), tag("span", learner.name), note))
     parts = [tag("div", *boxes, class_="legend", role="group", aria_label="Learners")]
     if any(map(scale.can_be_log, charts)):
@@ -227,6 +241,7 @@ def _choice_table(section: Section, case: Case) -> Html:
         if learner.selection_bias is not None and not all(np.isinf(part).any() for part in errors):
             bias = format_number(learner.selection_bias, 3)
         rate = learner.divergence_rate
+        blown_up = tag("small", f"{n} blew up") if (n := learner.num_blown_up) else None
         percent = tag("small", f"[{100 * rate.low:.0f}, {100 * rate.high:.0f}] %")
         rows.append(
             [
@@ -235,7 +250,7 @@ def _choice_table(section: Section, case: Case) -> Html:
                 _interval_cell(learner.final),
                 _interval_cell(learner.area),
                 _interval_cell(learner.time_to_threshold, format_count),
-                join((f"{learner.num_diverged} of {learner.num_runs}", percent)),
+                join((f"{learner.num_diverged} of {learner.num_runs}", percent, blown_up)),
                 share,
                 bias,
             ]
@@ -263,15 +278,25 @@ def _comparison_table(section: Section, case: Case) -> Html:
     return details(f"{len(rows)} comparisons", content) if len(rows) > MOST_PAIRS else content
 
 
-def _pooled_table(measure: str, cases: Sequence[Case]) -> Html:
-    pooled = sorted(pool_cases(cases), key=lambda row: row[1].value)
-    rows = [
-        [name, _interval_cell(interval), f"{num_infinite} of {num_runs}"]
-        for name, interval, num_infinite, num_runs in pooled
-    ]
-    columns = ("learner", "interquartile mean", "infinite runs")
+def _pooled_table(section: Section, measure: str, cases: Sequence[Case]) -> Html:
+    """A table of learners over all cases by rank: their scales differ, and so means say little."""
+    rows = []
+    for learner in pool_cases(section, cases):
+        ranks = ", ".join(f"{rank:g}" for rank in learner.ranks) if len(cases) <= MOST_RANKS else ""
+        rows.append(
+            [
+                learner.name,
+                join((f"{learner.mean_rank:.2f}", tag("small", ranks) if ranks else None)),
+                _interval_cell(learner.scaled),
+                format_number(learner.worst),
+                _describe_lost(learner.num_diverged, learner.num_blown_up, learner.num_runs),
+            ]
+        )
+    columns = ("learner", "mean rank", "times the best", "worst case", "lost runs")
     caption = (
-        f"{_measure_label(measure)} over all {len(cases)} cases, in units of the best learner of "
-        "each case (runs drawn anew within each case)"
+        f"{_measure_label(measure)} over all {len(cases)} cases. Ranks by the "
+        f"{NAMES[section.statistic]} within each case, 1 is the best. Times the best: the "
+        "interquartile mean of errors in units of the best learner of each case (runs drawn anew "
+        f"within each case); worst case: the largest {NAMES[section.statistic]} in these units."
     )
     return table(columns, rows, caption)

@@ -24,7 +24,7 @@ def draw(datasets: Datasets, authors: bool = False) -> "Drawing":
     colors: dict[str, str] = dict(zip(ALGORITHMS, palette, strict=True))
     ours = by_algorithm(datasets)
     with style.context():
-        height = 9.3 if authors else 6.4
+        height = 10.5 if authors else 7.4
         drawing, axes = style.panels(2 + authors, 2, (8.4, height))
         for panel, names, title in (
             (axes[0, 0], ("ace", "td3", "cof-pac"), "as in the paper"),
@@ -58,7 +58,7 @@ def draw(datasets: Datasets, authors: bool = False) -> "Drawing":
         for panel in axes.flat:
             panel.set_xlabel("steps")
             if panel.get_legend_handles_labels()[0]:
-                panel.legend(loc="best")
+                style.draw_legend_below(panel)
         axes[0, 0].set_ylabel(r"$J(\pi)$")
     return drawing
 
@@ -74,7 +74,7 @@ def _draw_runs(axes: "Axes", dataset: "xarray.Dataset", color: str) -> None:
     time, curves = _curves(dataset, "J")
     label = f"{LABELS[dataset.attrs['algorithm']]}, {len(curves)} runs"
     if is_reacher(dataset) and np.nanmax(curves.std(axis=0)) > J_AXIS[1] - J_AXIS[0]:
-        label += " (spread beyond the axis)"
+        label += " (spread off axis)"
         axes.plot(time, curves.mean(axis=0), color=color, lw=1.3, label=label)
     else:
         style.draw_band(axes, time, curves, color, label=label)

@@ -9,7 +9,8 @@ from jaxtyping import Float
 
 from ... import statistics
 from ..figure import Curves, Datasets, Runs, Summary, Table
-from ..summary import assess_claim, format_mean, medians
+from ..summary import format_mean
+from ..verdicts import assess, compare_signs, medians, Statement
 
 if TYPE_CHECKING:
     import xarray
@@ -92,8 +93,8 @@ def _compare(
     return {
         "measure": measure,
         "medians": medians(names, *pair),
-        **statistics.sign_test(first, second),
-        "p_value_of_the_opposite": statistics.sign_test(second, first)["p_value"],
+        **(test := compare_signs(first, second)),
+        "p_value_of_the_opposite": test["p_value_against"],
     }
 
 
@@ -121,24 +122,23 @@ def summarise(datasets: Datasets) -> Summary:
     algorithms = by_algorithm(datasets)
     claims, ours = [], algorithms.get("cof-pac")
     if ours is not None and "ace" in algorithms:
-        text = "COF-PAC solves the task faster than ACE"
-        claims.append(assess_claim(text, _compare_speed(ours, algorithms["ace"])))
+        statement = Statement("COF-PAC solves the task faster than ACE")
+        claims.append(assess(statement, _compare_speed(ours, algorithms["ace"])))
     if ours is not None and "td3" in algorithms:
         text = "COF-PAC is more stable than TD3 (standard deviation of J over a run's last fifth)"
         pair = _spreads(ours), _spreads(algorithms["td3"])
-        claims.append(assess_claim(text, [_compare("spread of J", *pair, ("cof-pac", "td3"))]))
+        case = _compare("spread of J", *pair, ("cof-pac", "td3"))
+        claims.append(assess(Statement(text), [case]))
     if ours is not None and "off-pac" in algorithms:
-        text = "Beyond the paper: COF-PAC solves the task faster than Off-PAC"
-        claims.append(assess_claim(text, _compare_speed(ours, algorithms["off-pac"])))
-        text = "Beyond the paper: Off-PAC solves the task faster than COF-PAC"
-        claims.append(assess_claim(text, _compare_speed(algorithms["off-pac"], ours)))
+        statement = Statement("COF-PAC solves the task faster than Off-PAC", "beyond")
+        claims.append(assess(statement, _compare_speed(ours, algorithms["off-pac"])))
     summary = {"rows": [_row(dataset) for dataset in datasets], "claims": claims}
     if ours is not None and ours.attrs["environment"] == "reacher":
         level, late = resting_objective(), _late(ours).mean(axis=1)
         still = np.full(len(late), level)
         case = _compare("mean J of the last fifth", late, still, ("cof-pac", "still"), -1)
-        text = f"Beyond the paper: COF-PAC ends above an arm that does not move (J = {level:.2f})"
-        claims.append(assess_claim(text, [case]))
+        text = f"COF-PAC ends above an arm that does not move (J = {level:.2f})"
+        claims.append(assess(Statement(text, "beyond"), [case]))
         summary["exact"] = [{"policy": "no torque", "J": level}]
     return summary
 
@@ -151,7 +151,7 @@ def table(rows: Sequence[Summary]) -> Table:
     return columns, [
         [
             *(row["algorithm"], row["variant"], str(row["runs"])),
-            *(format_mean(row[name], row[f"{name}_std"], ".2f", ".2f") for name in means),
+            *(format_mean(row[name], row[f"{name}_std"], digits=2) for name in means),
             "never" if row[STEPS_TO] is None else f"{row[STEPS_TO]:g}",
             f"{row['diverged_runs']} of {row['runs']}",
         ]

@@ -26,23 +26,24 @@ PANELS = (EPISODIC, CONTINUING, *BAIRD)
 
 
 def draw(datasets: Datasets, authors: bool = False) -> "Drawing":
-    """Draws J and the norms of Theorem 3 side by side; below, warnings, ridges and Garnets."""
+    """Draws J and the norms of Theorem 3 beside each other; below, warnings, ridges and Garnets."""
     with style.context():
-        drawing, axes = style.panels(4, 4, (13.6, 12.6))
-        for index, setting in enumerate(PANELS):
-            row, column = index // 2, 2 * (index % 2)
-            _draw_objective(axes[row, column], datasets, setting)
-            _draw_norms(axes[row, column + 1], datasets, setting)
-        _draw_warnings(axes[3, 0], datasets)
-        _draw_ridges(axes[3, 1])
-        for axis in axes[3, 2:]:
+        heights = (*(1.0 for _ in PANELS), 1.2, 1.4)
+        drawing, axes = style.panels(len(heights), 2, (8.4, 19.5), height_ratios=heights)
+        *rows, (left, right), bottom = axes
+        for (objective, norms), setting in zip(rows, PANELS, strict=True):
+            _draw_objective(objective, datasets, setting)
+            _draw_norms(norms, datasets, setting)
+        _draw_warnings(left, datasets)
+        _draw_ridges(right)
+        for axis in bottom:
             axis.remove()
-        _draw_garnets(drawing.add_subplot(axes[3, 2].get_gridspec()[3, 2:]), datasets)
+        _draw_garnets(drawing.add_subplot(bottom[0].get_gridspec()[-1, :]), datasets)
         handles, labels = axes[0, 0].get_legend_handles_labels()
         norm_handles, norm_labels = axes[0, 1].get_legend_handles_labels()
         handles, labels = handles + norm_handles, labels + norm_labels
         title = "thick: the median over runs; faint: each run"
-        drawing.legend(handles, labels, title=title, loc="outside upper center", ncols=7)
+        drawing.legend(handles, labels, title=title, loc="outside upper center", ncols=4)
     return drawing
 
 
@@ -95,7 +96,7 @@ def _draw_warnings(axes: "Axes", datasets: Datasets) -> None:
     axes.set_title("counterexample, COF-PAC: why two timescales")
     axes.set_ylabel(r"$J(\theta_t)$")
     axes.set_ylim(0.25, 1.3)
-    axes.legend(loc="lower left", fontsize=6.5)
+    style.draw_legend_below(axes)
 
 
 def _draw_ridges(axes: "Axes") -> None:
@@ -107,7 +108,7 @@ def _draw_ridges(axes: "Axes") -> None:
     axes.set_xlabel(r"time of the slowest critic, $1/\min\mathrm{Re}\,\lambda$")
     axes.set_ylabel(r"$\|b(\theta_0)\| / \|\nabla J(\theta_0)\|$")
     axes.set_title(r"what $\eta$ does, exactly: 1 (left) to $10^{-6}$")
-    axes.legend(loc="lower right", fontsize=6.5)
+    style.draw_legend_below(axes)
 
 
 def _draw_garnets(axes: "Axes", datasets: Datasets) -> None:
@@ -134,7 +135,7 @@ def _draw_garnets(axes: "Axes", datasets: Datasets) -> None:
     axes.set_xlabel("Garnet (an actor that cannot tell pairs of states apart)")
     axes.set_ylabel("J below the exact gradient's end")
     axes.set_title("ten Garnets: median, and the middle 80 % of runs")
-    axes.legend(loc="upper right", fontsize=7, ncols=4)
+    axes.legend(loc="upper right", ncols=4)
 
 
 def _tex(number: float) -> str:
