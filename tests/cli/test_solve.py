@@ -1,11 +1,12 @@
 """`emphatic solve`: tables, JSON, targets from files, pictures."""
 
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from emphatic import MDP, oracle, Problem, problems
+from emphatic import cli, MDP, oracle, Problem, problems
 
 from .command import assert_refused, run, solve_json
 
@@ -216,3 +217,16 @@ def test_a_file_that_is_no_target_is_one_line(capsys, tmp_path):
 )
 def test_bad_input_is_one_line_and_status_2(capsys, arguments, message):
     assert_refused(capsys, arguments, message)
+
+
+def test_digits_that_a_discount_near_one_costs_are_told_in_one_line(capsys):
+    """And what would take a trillion passes is left out."""
+    with pytest.warns(UserWarning, match="values and emphasis have 3 sure digits") as record:
+        status, out, _ = run(capsys, "solve", "two_state", "--discount", "0.999999999999")
+    assert status == 0
+    assert "no truncation_length" in out
+    before = warnings.formatwarning
+    with cli._plain_warnings():
+        line = warnings.formatwarning(record[0].message, UserWarning, "solution.py", 1)
+    assert line == f"emphatic: warning: {record[0].message}\n"
+    assert warnings.formatwarning is before

@@ -3,7 +3,9 @@
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from .._validation import unknown
 from .commands import COMMANDS, GROUPS
@@ -49,6 +51,18 @@ HELP = """\
 )
 
 
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Shows warnings as errors are shown, without a line of the code."""
+    before = warnings.formatwarning
+    warnings.formatwarning = lambda message, *_, **__: f"emphatic: warning: {message}\n"
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before
+
+
+@_plain_warnings()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status; see `emphatic --help`."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)

@@ -21,6 +21,7 @@ ROUNDING = 1e-9  # errors below it are shown as 0
 SYMBOLS: dict[Estimand, str] = {"emphasis": "m", "values": "v", "action_values": "q"}
 MOST_STATES = 64  # that a table lists one by one
 LARGE = 20_000  # states above which what needs thousands of passes is left out
+LONG = 1e5  # discounted steps above which what passes through each is left out
 
 
 @dataclass(frozen=True)
@@ -79,12 +80,16 @@ def solve(
     d, notes = problem.stationary, []
     functions: list[Callable[..., Any]] = [values, action_values, emphasis, density_ratio]
     functions += [objective, followon_variance, contraction]
-    if len(d) <= LARGE:
-        functions += [followon_radius, truncation_length]
-    else:
-        notes.append(f"more than {LARGE} states: no followon_radius, no truncation_length")
     exact: dict[str, Any] = {"stationary": d}
     exact |= {function.__name__: function(problem, target) for function in functions}
+    if len(d) > LARGE:
+        notes.append(f"more than {LARGE} states: no followon_radius, no truncation_length")
+    else:
+        exact["followon_radius"] = followon_radius(problem, target)
+        if exact["contraction"].weights.max() <= LONG:
+            exact["truncation_length"] = truncation_length(problem, target)
+        else:
+            notes.append(f"more than {LONG:g} discounted steps: no truncation_length")
     for name, build in SYSTEMS.items():
         options = {"ridge": ridge} if "ridge" in inspect.signature(build).parameters else {}
         try:
