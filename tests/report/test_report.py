@@ -427,7 +427,8 @@ def test_a_run_that_blew_up_without_diverging_is_marked_and_not_ranked_second():
     """Finite, but a million times its first error: in the legend, in the table and in the ranks."""
     found = results()
     found["rmsve"][1, 1, :, :, 6, 5:] = 5.65e8
-    case = analyse(section(datasets=[found]))[1]
+    other, case = analyse(section(datasets=[found]))
+    assert (other.learners[0].num_diverged, other.learners[0].num_blown_up) == (1, 0)
     td = case.learners[1]
     assert (td.num_diverged, td.num_blown_up, td.num_runs) == (0, 1, 4)
     assert [each.num_blown_up for each in case.learners] == [0, 1, 0]

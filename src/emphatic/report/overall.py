@@ -36,21 +36,21 @@ class Overall:
 def pool_cases(section: Section, cases: Sequence[Case]) -> list[Overall]:
     """Pools the results of the learners that all cases of a measure have, the best rank first."""
     statistic = STATISTICS[section.statistic]
-    errors = {
-        name: [
-            run_values(part.errors) for case in cases for part in case.learners if part.name == name
-        ]
+    learners = {
+        name: [part for case in cases for part in case.learners if part.name == name]
         for name in learner_names(cases)
     }
-    errors = {name: parts for name, parts in errors.items() if len(parts) == len(cases)}
-    levels = np.array([[float(statistic(part)) for part in parts] for parts in errors.values()])
-    order = levels.reshape(len(errors), len(cases))
-    ranks = 0.5 + (order[:, None] > order).sum(axis=1) + 0.5 * (order[:, None] == order).sum(axis=1)
-    units = [_unit(case) for case in cases]
+    learners = {name: parts for name, parts in learners.items() if len(parts) == len(cases)}
+    levels = [
+        [float(statistic(run_values(p.errors))) for p in parts] for parts in learners.values()
+    ]
+    levels = np.reshape(levels, (len(learners), len(cases)))
+    is_better, is_equal = levels[:, None] > levels, levels[:, None] == levels
+    ranks = is_better.sum(axis=1) + (1 + is_equal.sum(axis=1)) / 2  # equals share theirs
+    units = np.array([_unit(case) for case in cases])
     rows = []
-    for name, row, row_ranks in zip(errors, order, ranks, strict=True):
-        parts = [part for case in cases for part in case.learners if part.name == name]
-        strata = [part / unit for part, unit in zip(errors[name], units, strict=True)]
+    for (name, parts), row, row_ranks in zip(learners.items(), levels, ranks, strict=True):
+        strata = [run_values(p.errors) / unit for p, unit in zip(parts, units, strict=True)]
         rows.append(
             Overall(
                 name=name,

@@ -135,7 +135,7 @@ def _picture(picture: Picture) -> Html:
     encoded = base64.b64encode(picture.data).decode("ascii")
     image = tag("img", src=f"data:{MIME[picture.kind]};base64,{encoded}", alt=picture.alt)
     box = tag("input", type="checkbox", aria_label="Enlarge the picture")
-    hint = tag("span", " Tap to enlarge or shrink it.", class_="hint")
+    hint = tag("span", " (tap to enlarge or shrink)", class_="hint")
     caption = tag("figcaption", picture.caption, hint)
     return tag("figure", tag("label", box, image), caption, class_="picture")
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ..figures import verdicts
-from .markup import details, Html, join, records, table, tag
+from .markup import details, Html, join, records, tag
 from .problem import verdict
 from .section import Json, Section
 
@@ -59,15 +59,16 @@ def _count(claims: Sequence[Json]) -> str:
 
 
 def _table(caption: str, claims: Sequence[Json], where: Sequence[Html] | None = None) -> Html:
-    columns = ["statement", *(["section"] if where else []), "verdict", "on independent runs"]
-    rows = []
+    again = [verdicts.describe_independent(_evidence_of(claim)) for claim in claims]
+    rows: list[dict[str, object]] = []
     for index, claim in enumerate(claims):
         kind = verdicts.verdict(claim)
-        sign = verdict(kind, *SIGNS[kind])
-        again = verdicts.describe_independent(_evidence_of(claim)) or None
-        text = str(claim.get("claim", ""))
-        rows.append([text, *([where[index]] if where else []), sign, again])
-    return tag("div", table(columns, rows, caption, left=len(columns)), class_="words claims")
+        row: dict[str, object] = {"statement": str(claim.get("claim", ""))}
+        row |= {} if where is None else {"section": where[index]}
+        row["verdict"] = verdict(kind, *SIGNS[kind])
+        row |= {"on independent runs": again[index] or None} if any(again) else {}
+        rows.append(row)
+    return tag("div", records(rows, caption, left=len(rows[0])), class_="words claims")
 
 
 def _evidence_of(claim: Json) -> Json:
@@ -79,7 +80,7 @@ def _evidence(claim: Json) -> Html:
     evidence = _evidence_of(claim)
     test = str(evidence["test"]) if "test" in evidence else ""
     texts = [text for text in (verdicts.describe(evidence), test) if text]
-    parts = [tag("p", f"{claim.get('claim', '')}: {'; '.join(texts)}.")]
+    parts = [tag("p", f"{'; '.join(texts)}.")] if texts else []
     for name, group in (("", evidence), ("On independent runs", evidence.get("independent") or {})):
         if group.get("cases"):
             parts.append(records(group["cases"], name))
