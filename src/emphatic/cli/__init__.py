@@ -3,7 +3,7 @@
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from .._validation import unknown
@@ -50,7 +50,7 @@ Its options follow it; [cyan]emphatic COMMAND PROBLEM --help[/cyan] lists them.
 
 
 @contextmanager
-def _plain_warnings() -> Iterator[None]:
+def _plain_warnings() -> Generator[None, None, None]:
     """Shows warnings as errors are shown, without a line of the code."""
     before = warnings.formatwarning
     warnings.formatwarning = lambda message, *_, **__: f"emphatic: warning: {message}\n"
