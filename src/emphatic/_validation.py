@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from math import isfinite
-from numbers import Integral
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from scipy import sparse
 
 ROW_TOLERANCE = 1e-8
@@ -26,7 +26,7 @@ def is_number(value: object) -> bool:
 
 def is_traced(value: object) -> bool:
     """Whether JAX is tracing the value, which is then not known."""
-    return isinstance(value, jax.core.Tracer)
+    return isinstance(value, Tracer)
 
 
 def number(
@@ -138,7 +138,7 @@ def probability(name: str, value: Any, kind: str = "a probability") -> None:
 
 def count(name: str, value: Any, least: int = 1) -> None:
     """A `ValueError` unless that many of something can exist in memory."""
-    if not isinstance(value, Integral) or isinstance(value, bool):
+    if not isinstance(value, int | np.integer) or isinstance(value, bool):
         raise ValueError(f"{name}: got {value}; a whole number is required")
     if value < least:
         raise ValueError(f"{name}: got {value}; at least {least} is required")

@@ -40,7 +40,7 @@ class Polynomial:
         checks.number("power", self.power, required, lambda power: 0.0 <= power < inf)
         checks.positive("onset", self.onset, "a positive and finite time is required")
 
-    def __call__(self, time: Time) -> int | float | Float[Array, "..."]:
+    def __call__(self, time: Time) -> Number | Float[Array, "..."]:
         age = 1.0 + time / self.onset
         if isinstance(self.power, int | float):
             return self.scale * age**-self.power if self.power else self.scale

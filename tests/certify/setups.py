@@ -189,7 +189,9 @@ def make_agent(name: str, problem_name: str) -> Any:
     policy: Any = make_policy("network" if name == "network" else "aliased", problem_name)
     alpha, beta, eta = decay(1.0, 0.6), decay(1.0, 0.9), 1e-3
     gem, gq2 = learners.gem(alpha, eta), learners.gq2(alpha, eta)
-    emphasis, critic, options = gem, gq2, {}
+    emphasis: Any = gem
+    critic: Any = gq2
+    options: dict[str, Any] = {}
     match name:
         case "ace":
             emphasis = learners.followon()

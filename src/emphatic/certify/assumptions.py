@@ -148,7 +148,7 @@ def _triangle(
     for first in range(0, x.shape[0], step):
         rows = slice(first, first + step)
         block = root[rows, None] * _markov.as_dense(x[rows]) / sizes
-        triangle = np.linalg.qr(np.vstack([triangle, block]), mode="r")
+        triangle = np.asarray(np.linalg.qr(np.vstack([triangle, block]), mode="r"))
     return triangle
 
 

@@ -4,7 +4,7 @@ import os
 import shlex
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from .._validation import unknown
@@ -52,7 +52,7 @@ HELP = """\
 
 
 @contextmanager
-def _plain_warnings() -> Iterator[None]:
+def _plain_warnings() -> Generator[None, None, None]:
     """Shows warnings as errors are shown, without a line of the code."""
     before = warnings.formatwarning
     warnings.formatwarning = lambda message, *_, **__: f"emphatic: warning: {message}\n"
