@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from emphatic import cli, report
+from emphatic.cli import experiments
 from emphatic.experiments import completion, store
 from emphatic.figures import FIGURES, policy_evaluation
 from emphatic.figures.figure import parts_from
@@ -227,8 +228,8 @@ def test_a_trial_of_all_figures_lives_apart_from_their_results(monkeypatch, tmp_
     def make(name, out, **options):
         folders.append(out / name)
 
-    monkeypatch.setattr(cli.experiments, "_reproduce_figure", make)
-    monkeypatch.setattr(cli.experiments, "use_cores", lambda runs: None)
+    monkeypatch.setattr(experiments, "_reproduce_figure", make)
+    monkeypatch.setattr(experiments, "use_cores", lambda runs: None)
     monkeypatch.setattr(report, "from_folder", lambda folder: folders.append(folder))
     monkeypatch.setattr(report, "write", lambda page, *_: folders.append(page))
     out = tmp_path / "results"
