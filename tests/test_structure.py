@@ -217,6 +217,7 @@ ROLES = {
     "drawing": "of each figure that is a folder",
     "experience": "the protocol of engines, and recordings of environments",
     "experiments": "the folder, and its commands",
+    "export": "of results, and its command",
     "figure": "the record, and each figure that is a folder",
     "followon": "learned and known",
     "gymnasium": "as a table and as a simulation",

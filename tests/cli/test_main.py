@@ -17,6 +17,8 @@ import pytest
 import emphatic
 from emphatic import cli, oracle, problems, Softmax
 from emphatic.cli.commands import COMMANDS
+from emphatic.cli.experiments import CompareOptions
+from emphatic.cli.parsing import argument_positions
 
 from .command import run
 
@@ -79,29 +81,30 @@ def test_help_and_version_are_words_too(capsys):
     assert "did you mean 'solve'?" in err
 
 
+def test_options_may_come_before_the_problem(capsys):
+    status, out, err = run(capsys, "solve", "--json", "--ridge", "0.1", "two_state")
+    assert (status, err) == (0, "")
+    assert out == run(capsys, "solve", "two_state", "--json", "--ridge", "0.1")[1]
+
+
 @pytest.mark.parametrize(
-    ("first", "second"),
+    ("arguments", "expected"),
     [
-        ("solve --json baird --solid 0.1", "solve baird --solid 0.1 --json"),
-        ("solve --ridge 0.1 --json baird", "solve baird --json --ridge 0.1"),
-        ("solve --no-goal --json --width 2 grid", "solve grid --width 2 --no-goal --json"),
-        ("solve --features=aliased baird --json", "solve baird --features aliased --json"),
+        ("baird --json", ["baird"]),
+        ("--json baird more", ["baird", "more"]),
+        ("--features aliased baird --solid 0.1", ["baird"]),
+        ("--features=aliased baird", ["baird"]),
+        ("--no-goal grid --width 2", ["grid"]),
+        ("--seed -1 baird -h", ["baird"]),
+        ("--learners td(1) td(2) --steps 9 baird", ["baird"]),
+        ("--learners td(1) td(2) baird", []),
+        ("--plot", []),
+        ("", []),
     ],
 )
-def test_options_may_come_before_the_problem(capsys, first, second):
-    status, out, err = run(capsys, *first.split())
-    assert (status, err) == (0, "")
-    assert json.loads(out)
-    assert out == run(capsys, *second.split())[1]
-
-
-def test_options_that_take_many_values_end_at_the_next_option(capsys):
-    words = "compare --json --learners td(0.1) td(0.2) --steps 100 --runs 2 boyan"
-    status, out, _ = run(capsys, *words.split())
-    assert (status, json.loads(out)["problem"]) == (0, "boyan")
-    status, _, err = run(capsys, *["compare", "--learners", "td(0.1)", "td(0.2)", "boyan"])
-    assert status == 2
-    assert "problem: not given" in err
+def test_what_is_no_option_and_no_value_of_one_is_the_argument(arguments, expected):
+    words, sources = arguments.split(), (CompareOptions, *problems.NAMED.values())
+    assert [words[position] for position in argument_positions(sources, words)] == expected
 
 
 @pytest.mark.parametrize(

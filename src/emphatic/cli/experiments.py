@@ -147,7 +147,9 @@ def reproduce_command(arguments: list[str]) -> None:
 
     names = (*FIGURES, "all")
     required = f"one of {', '.join(names)}"
-    name, flags = split_argument("reproduce FIGURE", REPRODUCE_OPTIONS, arguments, required)
+    name, flags = split_argument(
+        "reproduce FIGURE", ReproduceOptions, arguments, required, REPRODUCE_OPTIONS
+    )
     if name not in names:
         raise unknown("figure", name, names)
     options_type = SPECIAL_FIGURES.get(name, ReproduceOptions)
@@ -269,8 +271,10 @@ def status_command(arguments: list[str]) -> int:
         print(tables.as_json(statuses if len(statuses) > 1 else next(iter(statuses.values()))))
     else:
         for name, status in statuses.items():
-            show = tables.show_status if isinstance(status, store.Status) else tables.show_training
-            show(status, name)
+            if isinstance(status, store.Status):
+                tables.show_status(status, name)
+            else:
+                tables.show_training(status, name)
     return 1 if any(status.left for status in statuses.values()) else 0
 
 
@@ -302,7 +306,7 @@ def compare_command(arguments: list[str]) -> None:
 def report_command(arguments: list[str]) -> None:
     """Writes results to one HTML page."""
     usage, required = "report FOLDER...", "folders of figures, sweeps or trainings"
-    split_argument(usage, (ReportOptions,), arguments, required)
+    split_argument(usage, ReportOptions, arguments, required)
     positions = argument_positions((ReportOptions,), arguments)
     folders = [arguments[position] for position in positions]
     flags = [text for n, text in enumerate(arguments) if n not in positions]

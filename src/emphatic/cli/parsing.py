@@ -102,17 +102,21 @@ def argument_positions(sources: Sequence[Callable[..., object]], arguments: list
 
 
 def split_argument(
-    usage: str, sources: Sequence[Callable[..., object]], arguments: list[str], required: str
+    usage: str,
+    options_type: type,
+    arguments: list[str],
+    required: str,
+    others: Sequence[Callable[..., object]] = (),
 ) -> tuple[str, list[str]]:
     """Splits arguments into the one that a command requires and the rest; handles --help.
 
-    Options of the sources may come before it; see [argument_positions]."""
-    positions = argument_positions(sources, arguments)
+    Options may come before it, also those of other sources; see [argument_positions]."""
+    positions = argument_positions((options_type, *others), arguments)
     if positions:
         position = positions[0]
         return arguments[position], arguments[:position] + arguments[position + 1 :]
     if {"-h", "--help"} & set(arguments):
-        parse_options(sources[0], ["--help"], f"emphatic {usage}")
+        parse_options(options_type, ["--help"], f"emphatic {usage}")
     name = usage.split()[1].lower().rstrip(".")
     raise ValueError(f"{name}: not given; `emphatic {usage}` needs {required}")
 
@@ -126,8 +130,8 @@ def parse_problem(
     from ..problems import builder, NAMED
 
     required = f"an .npz file or one of {', '.join(NAMED)}"
-    sources = options_type, *NAMED.values()
-    name, flags = split_argument(f"{command} PROBLEM", sources, arguments, required)
+    usage, problems = f"{command} PROBLEM", tuple(NAMED.values())
+    name, flags = split_argument(usage, options_type, arguments, required, problems)
     build = builder(name)
     fields = [
         (key, Annotated[annotation, tyro.conf.arg(help=text)], dataclasses.field(default=default))
@@ -151,7 +155,7 @@ def parse_path(
 ) -> tuple[str, Options]:
     """Parses the file or folder that follows a command, and the options after it."""
     usage = f"{command} {name.upper()}"
-    path, flags = split_argument(usage, (options_type,), arguments, required)
+    path, flags = split_argument(usage, options_type, arguments, required)
     return path, parse_options(options_type, flags, f"emphatic {command} {path}")
 
 

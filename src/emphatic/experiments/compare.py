@@ -136,6 +136,13 @@ def compare(
     on_progress: OnProgress | None = None,
 ) -> Comparison:
     """Compares the errors of learners on the same streams: [rank] of [run_learners]."""
-    size = {"num_steps": num_steps, "num_runs": num_runs, "seed": seed}
-    dataset = run_learners(problem, learners, measure, on_progress=on_progress, **size)
+    dataset = run_learners(
+        problem,
+        learners,
+        measure,
+        num_steps=num_steps,
+        num_runs=num_runs,
+        seed=seed,
+        on_progress=on_progress,
+    )
     return rank(dataset, learners, measure)
