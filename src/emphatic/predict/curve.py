@@ -130,25 +130,26 @@ def limit(
 
 def error_measure(learner: Critic, measure: ErrorMeasure | None = None) -> ErrorMeasure:
     """Returns the measure of what a learner estimates; a `ValueError` if another one is given."""
-    name, own = learner.name or "the learner", None
     if measure not in (None, *get_args(ErrorMeasure)):
         raise unknown("measure", measure, get_args(ErrorMeasure))
-    if learner.estimates is not None:
-        own = MEASURES.get(learner.estimates)
-        noun = learner.estimates.replace("_", " ")
-        noun = noun if noun.endswith("values") else f"the {noun}"
-        if own is None:
-            raise ValueError(f"learner: {name} estimates {noun}, whose exact error is not known")
-        if measure not in (None, own):
+    name = learner.name or "the learner"
+    if learner.estimates is None:
+        if measure is None:
             raise ValueError(
-                f"measure: got {measure!r}, but {name} estimates {noun}: the measure is {own!r}"
+                f"measure: not given, and {name} does not say what it estimates; 'emphasis' or "
+                "'value' is required"
             )
-    if measure is None and own is None:
+        return measure
+    noun = learner.estimates.replace("_", " ")
+    noun = noun if noun.endswith("values") else f"the {noun}"
+    if learner.estimates not in MEASURES:
+        raise ValueError(f"learner: {name} estimates {noun}, whose exact error is not known")
+    own = MEASURES[learner.estimates]
+    if measure not in (None, own):
         raise ValueError(
-            f"measure: not given, and {name} does not say what it estimates; 'emphasis' or 'value' "
-            "is required"
+            f"measure: got {measure!r}, but {name} estimates {noun}: the measure is {own!r}"
         )
-    return measure or own
+    return own
 
 
 def _path(

@@ -112,7 +112,7 @@ def _simulate_growth(
             return (destination[y], v / length[:, None]), jnp.log(length)
 
         @jax.jit
-        def run(carry: Carry, keys: Array) -> tuple[Carry, Array]:
+        def run(carry: Carry, keys: jax.Array) -> tuple[Carry, Array]:
             return jax.lax.scan(step, carry, keys)
 
         stationary = jnp.asarray(affine.stationary)
