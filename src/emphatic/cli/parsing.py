@@ -18,6 +18,8 @@ from ..mdp import Problem
 
 Options = TypeVar("Options")
 ProblemOption = tuple[Any, object, str]  # annotation, default and help
+FIELDS = {"seed": "problem_seed"}
+"""Arguments of problems that have another name as options: a command's --seed is of its runs."""
 
 
 def load_target(problem: Problem, name: str | None) -> ArrayLike | None:
@@ -55,7 +57,7 @@ def summary_line(docstring: str) -> str:
 
 
 def problem_options(build: Callable[..., Problem]) -> dict[str, ProblemOption]:
-    """Returns the arguments of a problem's function, with their help from its docstring."""
+    """Returns the options of a problem: its function's arguments, with help from its docstring."""
     argument = r"^- (`\w+`(?:, `\w+`)*): (.*(?:\n  .*)*)"
     help_texts = {
         name: summary_line(" ".join(text.split()))
@@ -64,7 +66,7 @@ def problem_options(build: Callable[..., Problem]) -> dict[str, ProblemOption]:
     }
     hints = get_type_hints(build)
     return {
-        name: (hints[name], parameter.default, help_texts.get(name, ""))
+        FIELDS.get(name, name): (hints[name], parameter.default, help_texts.get(name, ""))
         for name, parameter in inspect.signature(build).parameters.items()
     }
 
@@ -112,8 +114,9 @@ def parse_problem(
     both_types = dataclasses.make_dataclass("Both", fields)
     both_types.__doc__ = inspect.getdoc(options_type)
     both = vars(parse_options(both_types, flags, f"emphatic {command} {name}"))
-    settings, defaults = vars(both["problem"]), vars(problem_type())
-    changes = [f"{key}={value}" for key, value in settings.items() if value != defaults[key]]
+    choices, defaults = vars(both["problem"]), vars(problem_type())
+    settings = {key: choices[FIELDS.get(key, key)] for key in inspect.signature(build).parameters}
+    changes = [f"{key}={value}" for key, value in choices.items() if value != defaults[key]]
     title = f"{name} ({', '.join(changes)})" if changes else name
     return build(**settings), both[command], title
 

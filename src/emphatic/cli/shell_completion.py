@@ -1,7 +1,6 @@
 """Completion of commands, problems, figures and options in a shell."""
 
 import dataclasses
-import inspect
 
 from .._validation import unknown
 
@@ -34,10 +33,10 @@ def candidates() -> dict[str, list[str]]:
     from ..figures import FIGURES
     from ..problems import NAMED
     from .commands import COMMANDS
+    from .parsing import problem_options
 
     names = {"PROBLEM": list(NAMED), "FIGURE": [*FIGURES, "all"], "SHELL": list(SHELLS)}
-    signatures = map(inspect.signature, NAMED.values())
-    problem_flags = {_flag(name) for signature in signatures for name in signature.parameters}
+    problem_flags = {_flag(name) for build in NAMED.values() for name in problem_options(build)}
     completions = {}
     for name, command in COMMANDS.items():
         fields = (field.name for kind in command.options for field in dataclasses.fields(kind))
