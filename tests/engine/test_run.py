@@ -364,6 +364,26 @@ def test_scan_gives_the_same_bits_for_every_number_of_threads():
     assert_same(many, one)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("learner", "measure"), [("gtd2", "rmsve"), ("gq2", "rmsqe")])
+def test_a_scan_grown_by_runs_and_values_has_the_bits_of_one_computed_at_once(
+    learner, measure, dtype
+):
+    steps = 0.0003 * np.arange(1, 41)
+    some: Any = {"measures": [measure, "weights"], "dtype": dtype, "engine": "scan"}
+    some |= {"num_steps": 900, "record_every": 300}
+    problem = problems.garnet(10, 2, 3, num_features=5)
+    whole = run(problem, [learner], {"step_size": steps}, seeds=7, **some)
+    for values, seeds in ((steps[:5], [0, 3]), (steps[7:8], [6]), (steps[[39, 2]], [1, 2, 5])):
+        part = run(problem, [learner], {"step_size": values}, seeds=seeds, **some)
+        assert_same(part, whole.sel(step_size=values, seed=seeds))
+
+
+def test_tiles_are_smaller_where_states_are_larger_and_depend_on_nothing_else():
+    sizes = {numbers: scan.tile_size(numbers) for numbers in (0, 6, 64, 65, 160, 4096, 10**6)}
+    assert sizes == {0: 64, 6: 64, 64: 64, 65: 32, 160: 16, 4096: 1, 10**6: 1}
+
+
 # Axes
 
 

@@ -198,8 +198,8 @@ def prepare(
     """Does what [run] does before it runs: parses the request, chooses engines, and compiles.
 
     The arguments are those of [run], and `num_parts`, into how many parts the lanes of a seed are
-    cut for threads that would be idle. Only the fused engine does so, whose bits do not depend on
-    it: what a scan computes depends on which lanes and seeds are together.
+    cut for threads that would be idle. Only the fused engine does so: a scan would compile each.
+    No bit depends on it.
     """
     num_steps = request.parse_count("num_steps", num_steps)
     record_every = request.parse_count("record_every", record_every)
