@@ -20,7 +20,7 @@ from emphatic.engine.stream import Stream
 
 from .. import transcriptions as plain
 from ..learners.test_learners import ALPHA, CONTRACT, ETA
-from ..strategies import as_sparse, build
+from ..strategies import as_sparse, build, of_anything
 
 ENGINES: list[Any] = ["fused", "scan"]
 
@@ -34,7 +34,7 @@ def problem_and_target():
 def contract(problem, target) -> dict[str, Learner]:
     """All learners of the contract table."""
     m = plain.emphasis(problem, target)
-    return {name: make(m) for name, (make, _, _) in CONTRACT.items()}
+    return {name: of_anything(make(m)) for name, (make, _, _) in CONTRACT.items()}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -232,7 +232,7 @@ def diverging(engine: Any, dtype: Any) -> Any:
     """Step sizes of which some diverge and some do not."""
     return run(
         problems.baird("original", solid=0.3),
-        {"reverse_td": learners.reverse_td, "td": learners.td, "gem": learners.gem},
+        {"reverse_td": learners.reverse_td, "td": of_anything(learners.td), "gem": learners.gem},
         {"step_size": [0.001, 0.02, 0.2, 0.5, 2.0, 50.0]},
         num_steps=1200,
         record_every=20,
@@ -290,7 +290,7 @@ def sweep(**other: Any) -> Any:
     problem, target = problem_and_target()
     arguments: dict[str, Any] = {
         "problem": problem,
-        "learners": {"gem": learners.gem, "td": learners.td},
+        "learners": {"gem": of_anything(learners.gem), "td": of_anything(learners.td)},
         "grid": GRID,
         "num_steps": 3000,
         "record_every": 1100,
@@ -334,7 +334,8 @@ def test_a_learner_alone_is_the_learner_beside_others(reference):
     inside = reference.sel(learner=["gem"])
     np.testing.assert_array_equal(alone.emphasis_error, inside.emphasis_error)
     np.testing.assert_array_equal(alone.gem_weights, inside.gem_weights)
-    beside = sweep(learners={"etd": learners.etd(learners.followon(), 0.01), "gem": learners.gem})
+    etd = of_anything(learners.etd(learners.followon(), 0.01))
+    beside = sweep(learners={"etd": etd, "gem": learners.gem})
     np.testing.assert_array_equal(beside.gem_weights, inside.gem_weights)
 
 
@@ -869,7 +870,9 @@ def test_long_runs_of_both_engines_stay_together(dtype):
                 problem,
                 {
                     "gem": learners.gem,
-                    "etd": lambda step_size, m=m: learners.etd(learners.exact(m), step_size),
+                    "etd": lambda step_size, m=m: of_anything(
+                        learners.etd(learners.exact(m), step_size)
+                    ),
                 },
                 {"step_size": 0.1 * 2.0 ** np.arange(-6, 0)},
                 num_steps=10**5,

@@ -216,6 +216,22 @@ def test_agents_are_measured_by_what_their_paths_mean():
         ('by = "final"', 'by = "finel"', "line 22, selection.by: .*did you mean 'final'"),
         ("runs = 2\n", "runs = -2\n", "line 23, selection.runs: got -2"),
         ("[problems.boyan]", '[problem]\nname = "boyan"', r"one table \[problem\], or tables"),
+        (
+            "[problems.boyan]",
+            '[problems."baird features=aliased"]\nname = "baird"',
+            "line 9, problems.baird features=aliased: 'baird features=aliased' is there twice",
+        ),
+        (
+            '["rmsve"]',
+            '["emphasis_error"]',
+            "'emphasis_error' is an error of emphasis; 'gtd2' esti",
+        ),
+        (
+            '"gtd2(step_size)"',
+            '"gem(step_size)"',
+            "'rmsve' is an error of values; 'gtd2' estimates",
+        ),
+        ('"etd(followon(), 2^-9)"', '"lms(0.01)"', "learners: 'etd': lms: missing a required"),
         ("[learners]", 'learners = "gem"\n[others]', "line 15, others: .*unknown name"),
     ],
 )
@@ -223,6 +239,72 @@ def test_every_slip_is_named_with_its_line(before, after, message):
     assert before in TEXT
     with pytest.raises(ValueError, match=message):
         _ = toml.parse(TEXT.replace(before, after, 1), "critics.toml").units
+
+
+def test_an_axis_of_the_grid_is_no_argument_of_the_problem_at_the_same_time():
+    """They would be one axis of the results, where each point is of both."""
+    text = """\
+steps = 100
+problem = { name = "two_state", discount = [0.5, 0.9] }
+[learners]
+td = "td(discount)"
+[grid]
+discount = [0.5, 0.1]
+"""
+    with pytest.raises(ValueError, match="line 5, grid: 'discount' is an argument of the problem"):
+        toml.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("learner", "measure"), [("gem", "emphasis_error"), ("td", "rmsve"), ("gq2", "rmsqe")]
+)
+def test_what_is_measured_by_default_is_the_error_of_what_the_learners_estimate(learner, measure):
+    text = without("measures").replace("gtd2(step_size)", f"{learner}(step_size)")
+    text = text.replace("etd(followon(), 2^-9)", "constant(1)")
+    experiment = toml.parse(text)
+    assert (experiment.measures, experiment.metadata["measures"]) == ((measure,), [measure])
+    assert experiment.selection is not None
+    assert experiment.selection.measure == measure
+
+
+def test_nothing_is_measured_by_default_where_the_learners_estimate_different_things():
+    text = without("measures")
+    with pytest.raises(ValueError, match="'gtd2' estimates values, 'etd' estimates emphasis; no"):
+        toml.parse(text.replace("etd(followon(), 2^-9)", "gem(step_size)"))
+    agents = AGENTS.replace('measures = ["objective", "gradient_norm", "bias_norm"]\n', "")
+    assert toml.parse(agents).metadata["measures"] == ["objective"]
+    constants = text.replace("etd(followon(), 2^-9)", "constant(1)")
+    with pytest.raises(ValueError, match=r"gtd2, etd do not say what they estimate; give a meas"):
+        toml.parse(constants.replace("gtd2(step_size)", "constant(step_size)"))
+
+
+EXACT = """\
+steps = 50
+runs = 1
+record_every = 50
+target = ["own", "behavior", "uniform"]
+problem = "PROBLEM"
+[learners]
+exact = "exact(emphasis)"
+values = "exact(values)"
+[grid]
+"""
+
+
+@pytest.mark.parametrize("problem", ["baird", "random_walk"])
+def test_exact_quantities_are_those_of_the_target_of_the_case(problem):
+    """With the quantities of the problem's own target the error was 115 on Baird's problem."""
+    text = EXACT.replace("PROBLEM", problem).replace(
+        "record_every", 'measures = ["emphasis_error"]\nrecord_every'
+    )
+    experiment = toml.parse(text)
+    dataset = run(experiment).sel(learner="exact")
+    np.testing.assert_allclose(dataset["emphasis_error"], 0.0, atol=1e-4)
+    one = toml.parse(text.replace('["own", "behavior", "uniform"]', '"behavior"'))
+    np.testing.assert_allclose(run(one).sel(learner="exact")["emphasis_error"], 0.0, atol=1e-4)
+    own = toml.parse(text.replace('["own", "behavior", "uniform"]', '"own"'))
+    assert own.definitions["exact"] == "exact(emphasis)"  # what was right is where it was
+    assert one.definitions["exact"] != own.definitions["exact"]
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):

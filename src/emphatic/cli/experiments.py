@@ -93,6 +93,8 @@ class SweepOptions:
     """Steps of each run; else as the file says."""
     quick: bool = False
     """Do two runs of a thousand steps, as a trial."""
+    import_: tuple[str, ...] = ()
+    """Modules, from this folder or installed, whose code the file may use for learners."""
     cluster: str | None = None
     """Send the units to a Dask cluster: local, slurm, or the address of a scheduler."""
 
@@ -102,9 +104,10 @@ class CompareOptions:
     """Run two or more learners on a problem and rank them by their error."""
 
     learners: tuple[str, ...] = ()
-    """Two or more expressions, such as "gem(0.025)" and "etd(followon(), 1e-4)"."""
-    measure: str = "rmsve"
-    """The error to compare: rmsve, emphasis_error, rmsqe, fixed_point_distance, ..."""
+    """Two or more expressions, such as "td(0.01)" and "etd(followon(), 1e-4)"; one's own learners
+    are "module:function(...)", from the current folder, too."""
+    measure: str | None = None
+    """The error to compare: rmsve, emphasis_error, ...; else that of what the learners estimate."""
     steps: int = 100_000
     """Steps of each run."""
     runs: int = 30
@@ -194,7 +197,7 @@ def sweep_command(arguments: list[str]) -> int:
     if options.quick:
         overrides |= {"num_runs": 2, "num_steps": 1000, "record_every": 100, "num_records": None}
     changes = {key: value for key, value in overrides.items() if value is not None}
-    experiment = dataclasses.replace(read(path), **changes)
+    experiment = dataclasses.replace(read(path, options.import_), **changes)
     folder = options.out or Path("results") / experiment.name
     require_folder(folder, experiment.name)
     tables.show_plan(experiment, estimate(experiment), folder)

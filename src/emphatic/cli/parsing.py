@@ -148,6 +148,9 @@ def parse_options(options_type: type[Options], arguments: list[str], program: st
             str_from_instance=lambda value: [str(value)],
         )
 
+    hints = options_type.__annotations__
+    for name in [name for name in hints if name.endswith("_")]:  # a word of Python, as `import_`
+        hints[name] = Annotated[hints[name], tyro.conf.arg(name=name.rstrip("_"))]
     errors, config = io.StringIO(), (tyro.conf.OmitArgPrefixes, tyro.conf.DisallowNone)
     try:
         with contextlib.redirect_stderr(errors):

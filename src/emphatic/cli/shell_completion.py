@@ -50,7 +50,7 @@ def candidates() -> dict[str, list[str]]:
 
 
 def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+    return f"--{name.rstrip('_').replace('_', '-')}"
 
 
 def completion_command(arguments: list[str]) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import statistics
 from .._validation import unknown
-from ..engine import MEASURES
+from ..engine import MEASURES, request
 from ..engine.tasks import OnProgress
 from ..mdp import Problem
 from .compute import run
@@ -40,7 +40,7 @@ class Comparison(TypedDict):
 def compare(
     problem: Problem,
     learners: Sequence[str],
-    measure: str = "rmsve",
+    measure: str | None = None,
     *,
     num_steps: int = 100_000,
     num_runs: int = 30,
@@ -48,6 +48,9 @@ def compare(
     on_progress: OnProgress | None = None,
 ) -> Comparison:
     """Compares the errors of learners, as [parse_learner] reads them, on the same streams.
+
+    Learners that estimate different things are refused. By default the measure is the error of
+    what they estimate.
 
     **Returns:**
 
@@ -57,9 +60,12 @@ def compare(
     """
     if len(set(learners)) < max(2, len(learners)):
         raise ValueError(f"learners: got {len(learners)}; two or more different ones are required")
+    parsed = {text: parse_learner(text) for text in learners}
+    factories = request.parse_learners({text: parsed[text](problem) for text in learners}, {})
+    request.find_estimand(factories, {})  # of which there must be one
+    measure = measure or request.default_measures(factories, {})[0]
     if measure not in MEASURES:
         raise unknown("measure", measure, MEASURES)
-    parsed = {text: parse_learner(text) for text in learners}
     experiment = Experiment(
         "comparison",
         lambda: problem,
