@@ -221,16 +221,8 @@ def test_agents_are_measured_by_what_their_paths_mean():
             '[problems."baird features=aliased"]\nname = "baird"',
             "line 9, problems.baird features=aliased: 'baird features=aliased' is there twice",
         ),
-        (
-            '["rmsve"]',
-            '["emphasis_error"]',
-            "'emphasis_error' is an error of emphasis; 'gtd2' esti",
-        ),
-        (
-            '"gtd2(step_size)"',
-            '"gem(step_size)"',
-            "'rmsve' is an error of values; 'gtd2' estimates",
-        ),
+        ('["rmsve"]', '["emphasis_error"]', "'emphasis_error' is an error of emphasis; 'gtd2'"),
+        ('"gtd2(step_size)"', '"gem(step_size)"', "'rmsve' is an error of values; 'gtd2' est"),
         ('"etd(followon(), 2^-9)"', '"lms(0.01)"', "learners: 'etd': lms: missing a required"),
         ("[learners]", 'learners = "gem"\n[others]', "line 15, others: .*unknown name"),
     ],
@@ -282,6 +274,7 @@ EXACT = """\
 steps = 50
 runs = 1
 record_every = 50
+measures = ["emphasis_error"]
 target = ["own", "behavior", "uniform"]
 problem = "PROBLEM"
 [learners]
@@ -294,9 +287,7 @@ values = "exact(values)"
 @pytest.mark.parametrize("problem", ["baird", "random_walk"])
 def test_exact_quantities_are_those_of_the_target_of_the_case(problem):
     """With the quantities of the problem's own target the error was 115 on Baird's problem."""
-    text = EXACT.replace("PROBLEM", problem).replace(
-        "record_every", 'measures = ["emphasis_error"]\nrecord_every'
-    )
+    text = EXACT.replace("PROBLEM", problem)
     experiment = toml.parse(text)
     dataset = run(experiment).sel(learner="exact")
     np.testing.assert_allclose(dataset["emphasis_error"], 0.0, atol=1e-4)
