@@ -213,7 +213,8 @@ def test_windows_are_cut_into_chunks_of_at_most_1024():
 def test_long_sums_lose_no_digits():
     r"""The mean of $10^6$ single-precision errors is that of sums of 1024: $1024\epsilon/2$."""
     problem = problems.baird("one-hot", solid=0.3)
-    found = run(problem, {"hundred": learners.constant(100.0)}, num_steps=10**6, record_every=10**6)
+    settings: Any = {"num_steps": 10**6, "record_every": 10**6, "measures": ["emphasis_error"]}
+    found = run(problem, {"hundred": learners.constant(100.0)}, **settings)
     stream = Stream(problem)
     experience = cpu.Experience(stream)
     _, rows = experience.advance([0], 0, experience.begin([0]), 10**6)
@@ -435,7 +436,29 @@ def test_targets_have_labels():
 
 
 def test_names_stand_for_the_functions_of_the_library(reference):
-    assert_same(sweep(learners=["gem", "td"]), reference)
+    gem = sweep(learners=["gem"])
+    np.testing.assert_array_equal(gem.gem_weights, reference.gem_weights)
+    np.testing.assert_array_equal(gem.emphasis_error, reference.emphasis_error.sel(learner=["gem"]))
+
+
+def test_the_default_is_the_error_of_what_the_learners_estimate():
+    for name, measure in (("gem", "emphasis_error"), ("td", "rmsve"), ("gq2", "rmsqe")):
+        found = sweep(learners=[name], measures=None, num_steps=10, grid={"step_size": [0.1]})
+        assert measure in found
+
+
+def test_a_function_of_the_problem_makes_the_learners_of_each_target():
+    problem, target = problem_and_target()
+    settings: Any = {"num_steps": 200, "measures": ["emphasis_error"], "record_every": 100}
+
+    def exact(problem):
+        return {"exact": learners.exact(oracle.emphasis(problem))}
+
+    targets = {"one": target, "other": problem.behavior}
+    found = run(problem, exact, target=targets, **settings)
+    np.testing.assert_allclose(found.emphasis_error, 0.0, atol=1e-5)
+    fixed = run(problem, exact(problem), target=targets, **settings)
+    assert (fixed.emphasis_error > 1e-3).any()
 
 
 def test_a_learner_without_arguments_needs_no_grid():
@@ -813,7 +836,25 @@ def test_a_fixed_point_is_asked_only_of_learners_that_have_one(learner, reason):
 )
 def test_a_measure_of_weights_is_asked_only_of_linear_predictions(name, learner):
     with pytest.raises(ValueError, match=f"measures: {name!r} needs .*linear.*'it' is not"):
-        sweep(learners={"it": learner}, grid={}, measures=[name])
+        sweep(learners={"it": of_anything(learner)}, grid={}, measures=[name])
+
+
+@pytest.mark.parametrize(
+    ("learner", "fitting", "other"),
+    [
+        (learners.gem(0.1), ["emphasis_error", "emphasis_projected_error"], "rmsve"),
+        (learners.td(0.1), ["rmsve", "value_projected_error"], "emphasis_error"),
+        (learners.gq2(0.1), ["rmsqe", "action_value_projected_error"], "value_projected_error"),
+    ],
+)
+def test_a_measure_is_asked_only_of_learners_that_estimate_what_it_is_an_error_of(
+    learner, fitting, other
+):
+    some: Any = {"grid": {}, "num_steps": 3, "record_every": 3}
+    found = sweep(learners={"it": learner}, measures=[*fitting, "fixed_point_distance"], **some)
+    assert {*fitting, "fixed_point_distance"} <= set(found.variables)
+    with pytest.raises(ValueError, match=f"measures: {other!r} is an error of .*'it' estimates"):
+        sweep(learners={"it": learner}, measures=[other], **some)
 
 
 @pytest.mark.parametrize(
