@@ -181,7 +181,7 @@ def find_agents(factories: Mapping[str, LearnerFactory], axes: Axes) -> set[str]
 
 def find_estimand(factories: Mapping[str, LearnerFactory], axes: Axes) -> Estimand | None:
     """Returns what all learners estimate, None if none says so; else a `ValueError`."""
-    estimands = {
+    estimands: dict[str, Estimand | None] = {
         name: factory(**first_values(factory, axes)).estimates
         for name, factory in factories.items()
     }
@@ -190,7 +190,7 @@ def find_estimand(factories: Mapping[str, LearnerFactory], axes: Axes) -> Estima
         if estimand is not None:
             first.setdefault(estimand, name)
     if len(first) > 1:
-        texts = [f"{name!r} estimates {_words(estimand)}" for estimand, name in first.items()]
+        texts = [f"{name!r} estimates {_plain(estimand)}" for estimand, name in first.items()]
         raise ValueError(
             f"learners: {', '.join(texts)}; no error ranks them together, so compare them apart"
         )
@@ -209,7 +209,7 @@ def default_measures(factories: Mapping[str, LearnerFactory], axes: Axes) -> tup
     return (fitting[0],)
 
 
-def _words(estimand: Estimand | None) -> str:
+def _plain(estimand: Estimand | None) -> str:
     return str(estimand).replace("_", " ")
 
 
@@ -240,8 +240,8 @@ def parse_measures(
             estimand = factory(**first_values(factory, axes)).estimates
             if None not in (measure.estimates, estimand) and measure.estimates != estimand:
                 raise ValueError(
-                    f"measures: {name!r} is an error of {_words(measure.estimates)}; "
-                    f"{learner!r} estimates {_words(estimand)}"
+                    f"measures: {name!r} is an error of {_plain(measure.estimates)}; "
+                    f"{learner!r} estimates {_plain(estimand)}"
                 )
         if measure.features is None:
             continue

@@ -124,8 +124,8 @@ _folders: list[tempfile.TemporaryDirectory[str]] = []
 def _find_file(name: str) -> Path | None:
     """Returns the file of Python source of a module, if it has one."""
     spec = _find_spec(name)
-    is_source = spec is not None and spec.origin is not None and spec.origin.endswith(".py")
-    return Path(spec.origin) if is_source else None
+    origin = None if spec is None else spec.origin
+    return Path(origin) if origin is not None and origin.endswith(".py") else None
 
 
 def _find_spec(name: str) -> ModuleSpec | None:
@@ -249,8 +249,9 @@ class _Description:
             self.modules.update(source.modules)
             return source.definition
         name = _module_name(value)
-        if _is_known(name) and hasattr(value, "__wrapped__"):
-            return self.describe_all(name, value.__wrapped__)
+        wrapped = getattr(value, "__wrapped__", None)
+        if wrapped is not None and _is_known(name):
+            return self.describe_all(name, wrapped)
         text = self.place(name, value.__qualname__)
         used = _bound(value)
         if _is_script(name):

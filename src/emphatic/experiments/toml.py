@@ -8,12 +8,13 @@ import tomllib
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, cast, TypeAlias
+from typing import Any, cast, get_args, TypeAlias
 
 import numpy as np
 
 from .._validation import unknown
-from ..engine import MEASURES, request
+from ..engine import Engine, MEASURES, request
+from ..engine.run import DType
 from ..mdp import Problem
 from ..problems import builder
 from ..types import LearnerFactory
@@ -33,6 +34,7 @@ TARGETS: dict[str, Target] = {
 }
 """Target policies by name."""
 RULES = ("final", "area")
+CHOICES = {"dtype": get_args(DType), "engine": get_args(Engine)}
 
 
 class _Document:
@@ -125,6 +127,9 @@ def parse(
     defaults = {"steps": 0, "runs": 30, "seed": 0, "record_every": 1000}
     counts = {key: document.whole_number(key, default) for key, default in defaults.items()}
     records = document.whole_number("records", 0) if "records" in table else None
+    for key, known in CHOICES.items():
+        if (choice := table.get(key, known[0])) not in known:
+            raise document.error(unknown(key, str(choice), known), key)
     try:
         return Experiment(
             name=str(table.get("name", name)),
@@ -147,7 +152,8 @@ def parse(
             metadata={"text": text, "measures": list(measures), "runs": counts["runs"]},
         )
     except ValueError as error:
-        key, _, message = str(error).partition(": ")
+        name, _, message = str(error).partition(": ")
+        key = name.removeprefix("num_")
         if key in table:
             raise document.error(message, key) from None
         raise ValueError(f"{origin}: {error}") from None
@@ -185,6 +191,8 @@ def _parse_problems(
         )
     if single is not None:
         single = {"name": single} if isinstance(single, str) else single
+        if not isinstance(single, dict):
+            raise document.error(f"got {single!r}; a name or a table is required", "problem")
         build, points = _parse_problem(document, single, folder, "problem")
         if points[0]:
             return build, {key: tuple(single[key]) for key in points[0]}
