@@ -1,6 +1,7 @@
 """Small random problems for hypothesis: numbers from a seed, shapes from a few choices."""
 
 import dataclasses
+import functools
 import random
 from typing import cast
 
@@ -8,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 from scipy import sparse
 
-from emphatic import MDP, Problem, Softmax
+from emphatic import Learner, MDP, Problem, Softmax
 
 SHAPES = ((3, 2, 2, 5), (5, 3, 5, 4), (8, 2, 3, 6))
 """States, actions, state features k and state-action features l (every shape compiles anew)."""
@@ -17,6 +18,18 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 LARGEST_RADIUS = 0.98
 """Of the targets' discounted chains, so that a test's tolerance can be an honest one."""
+
+
+def of_anything(learner):
+    """The same learner or factory, which does not say what it estimates: all measures fit it."""
+    if isinstance(learner, Learner):
+        return dataclasses.replace(learner, estimates=None)
+
+    @functools.wraps(learner)
+    def make(**values):
+        return dataclasses.replace(learner(**values), estimates=None)
+
+    return make
 
 
 def _full_rank(rng, rows: int, columns: int) -> np.ndarray:

@@ -3,6 +3,7 @@
 import ast
 import importlib
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 from emphatic import oracle, problems
-from emphatic.cli import COMMANDS
+from emphatic.cli import COMMANDS, main
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -122,6 +123,33 @@ def test_the_learner_of_the_guide_follows_the_mean_field_of_the_guide():
     point = np.concatenate([kappa, nu])
     moved = np.concatenate([mean.kappa, mean.nu]) - point
     np.testing.assert_allclose(moved, 0.1 * field.drift(point), atol=1e-12)
+
+
+def test_the_learner_of_ones_own_in_the_guide_is_compared_swept_and_reported(
+    monkeypatch, tmp_path, capsys
+):
+    guide = ROOT / "docs" / "add_a_learner.md"
+    codes = blocks(guide, "python")
+    (module,) = (code for code in codes if "def tdrc(" in code)
+    (program,) = (code for code in codes if "from mylearners import tdrc" in code)
+    (tmp_path / "mylearners.py").write_text(module)
+    (tmp_path / "tdrc.toml").write_text(blocks(guide, "toml")[0])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    lines = re.findall(r"^emphatic (.*)", guide.read_text(), re.MULTILINE)
+    commands = [shlex.split(line) for line in lines]
+    assert [command[0] for command in commands] == ["compare", "sweep", "report"]
+    size = ["--steps", "200", "--runs", "2"]
+    for command in commands:
+        assert main([*command, *(size if command[0] != "report" else [])]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "rmsve after 200 steps" in out
+    assert "mylearners:tdrc(0.1) " in out
+    assert "mylearners:tdrc(step_size)" in Path("report.html").read_text()
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(program, "program.py", "exec"), names)
+    assert bool(names["store"].load("results/tdrc-in-python")["rmsve"].notnull().all())
+    del sys.modules["mylearners"]
 
 
 def test_the_readme_is_short_enough_to_be_read():

@@ -70,9 +70,32 @@ def test_compare_from_python_has_a_seed():
         assert (pair["wins"], pair["p_value"]) in ((0, 0.5), (1, 1.0), (2, 0.5))
 
 
+def test_compare_measures_what_the_learners_estimate(capsys):
+    options = ["--steps", "50", "--runs", "2", "--json"]
+    for names, measure in (
+        (["gem(0.1)", "followon()"], "emphasis_error"),
+        (["td(0.1)", "etd(constant(2), 0.1)"], "rmsve"),
+        (["gq2(0.1)", "gq2(0.2)"], "rmsqe"),
+    ):
+        status, out, _ = run(capsys, "compare", "boyan", "--learners", *names, *options)
+        assert (status, json.loads(out)["measure"]) == (0, measure)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (
+            ["compare", "baird", "--learners", "gem(0.025)", "td(0.01)"],
+            "'gem(0.025)' estimates emphasis, 'td(0.01)' estimates values; no error ranks them",
+        ),
+        (
+            ["compare", "baird", "--learners", "gem(0.1)", "gem(0.2)", "--measure", "rmsve"],
+            "measures: 'rmsve' is an error of values; 'gem(0.1)' estimates emphasis",
+        ),
+        (
+            ["compare", "baird", "--learners", "lms(0.01)", "gem(0.2)"],
+            "learners: 'lms(0.01)': lms: missing a required argument",
+        ),
         (["compare", "baird", "--learners", "td(0.1)"], "learners: got 1; two or more"),
         (["compare", "baird", "--learners", "td(1)", "td(1)"], "two or more different ones"),
         (["compare", "baird", "--learners", "td(1)", "dt(2)"], "unknown name 'dt'"),

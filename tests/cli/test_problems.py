@@ -1,9 +1,12 @@
 """`emphatic problems` and `emphatic export`."""
 
+import json
+
 import numpy as np
 import pytest
 
 from emphatic import problems
+from emphatic.cli import COMMANDS
 
 from .command import assert_refused, run, solve_json
 
@@ -41,9 +44,36 @@ def test_export_writes_the_target_that_was_asked_for(capsys, tmp_path):
     np.testing.assert_array_equal(problem.target, problem.behavior)
 
 
+@pytest.mark.parametrize("command", [n for n, c in COMMANDS.items() if c.argument == "PROBLEM"])
+@pytest.mark.parametrize("name", ["collision", "garnet"])
+def test_the_seed_of_a_random_problem_has_one_name_that_no_command_has_for_itself(
+    capsys, command, name
+):
+    with pytest.raises(SystemExit):
+        run(capsys, command, name, "--help")
+    out = capsys.readouterr().out
+    assert "--problem-seed" in out
+    assert ("--seed" in out) == (command == "compare")
+
+
+def test_the_problem_has_its_seed_and_the_runs_have_theirs(capsys, tmp_path):
+    path = tmp_path / "one.npz"
+    assert run(capsys, "export", "garnet", "--problem-seed", "3", "--out", str(path))[0] == 0
+    np.testing.assert_array_equal(problems.load(path).x, problems.garnet(seed=3).x)
+    learners = ["--learners", "td(0.1)", "td(0.2)", "--steps", "50", "--runs", "2", "--json"]
+    seeds = ["--problem-seed", "3", "--seed", "1"]
+    status, out, _ = run(capsys, "compare", "garnet", *learners, *seeds)
+    from_file = run(capsys, "compare", str(path), *learners, "--seed", "1")
+    assert (status, json.loads(out)["rows"]) == (0, json.loads(from_file[1])["rows"])
+    other = run(capsys, "compare", "garnet", *learners, "--seed", "1")
+    assert json.loads(out)["rows"] != json.loads(other[1])["rows"]
+    assert json.loads(out)["problem"] == "garnet (problem_seed=3)"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ("solve garnet --seed 3", "Perhaps you meant: --problem-seed"),
         ("export baird --out .", "is a directory"),
         ("problems all", "takes no arguments"),
         ("export baird --out nowhere/at/all.npz", "nowhere/at/all.npz cannot be written"),

@@ -207,7 +207,7 @@ def test_a_file_that_is_no_target_is_one_line(capsys, tmp_path):
         ("solve garnet --num-states inf", "inf"),
         ("solve garnet --branching 30", "branching: got 30"),
         ("solve gymnasium --env CartPole-v1", "invalid choice"),
-        ("solve garnet --seed -1", "seed: got -1"),
+        ("solve garnet --problem-seed -1", "seed: got -1"),
         ("solve garnet --greediness inf", "greediness: got inf"),
         ("solve grid --width 1e30", "width: got 1000000000000000019884624838656"),
         ("solve grid --width 1e9 --height 1e9", "does not fit in memory"),

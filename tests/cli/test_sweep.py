@@ -233,7 +233,7 @@ def test_agents_are_chosen_by_how_far_they_are_below_the_best(capsys, tmp_path):
         (("[0.001, 0.1, 1e9]", "[]"), "line 16, grid.step_size: it is empty"),
         (("[0.0, 0.1]", "[0.1, 0.1]"), "grid: ridge is"),
         (("record_every = 500", "record_every = 0"), "record_every: got 0"),
-        (("td(step_size)", "followon()"), "measures: 'rmsve' needs a prediction that is linear"),
+        (("td(step_size)", "followon()"), "'rmsve' is an error of values; 'td' estimates emphasis"),
     ],
 )
 def test_a_slip_in_a_file_is_one_line(capsys, tmp_path, change, message):

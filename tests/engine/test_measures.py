@@ -16,7 +16,7 @@ from emphatic.engine.measures import example_transition, is_linear, mean_fields
 from .. import transcriptions as plain
 from ..learners.test_learners import AFFINE, CONTRACT
 from ..plainly import plainly
-from ..strategies import as_sparse, build, SHAPES
+from ..strategies import as_sparse, build, of_anything, SHAPES
 
 STEPS = 40
 OF_STATES = ["emphasis_error", "rmsve", "emphasis_projected_error", "value_projected_error"]
@@ -48,7 +48,7 @@ def recorded(name: str, engine: str = "fused") -> SimpleNamespace:
         "dtype": "float64",
         "engine": engine,
     }
-    makes = {"gem": learners.gem(0.05, 0.1), "td": learners.td(0.05)}
+    makes = {"gem": of_anything(learners.gem(0.05, 0.1)), "td": of_anything(learners.td(0.05))}
     states = run(problem, makes, measures=[*OF_STATES, "weights"], **arguments).isel(seed=0)
     of_actions = {"gq2": learners.gq2(0.05, 0.1)}
     actions = run(problem, of_actions, measures=[*OF_ACTIONS, "weights"], **arguments).isel(seed=0)

@@ -20,7 +20,7 @@ from emphatic.engine.stream import Stream
 
 from .. import transcriptions as plain
 from ..learners.test_learners import ALPHA, CONTRACT, ETA
-from ..strategies import as_sparse, build
+from ..strategies import as_sparse, build, of_anything
 
 ENGINES: list[Any] = ["fused", "scan"]
 
@@ -34,7 +34,7 @@ def problem_and_target():
 def contract(problem, target) -> dict[str, Learner]:
     """All learners of the contract table."""
     m = plain.emphasis(problem, target)
-    return {name: make(m) for name, (make, _, _) in CONTRACT.items()}
+    return {name: of_anything(make(m)) for name, (make, _, _) in CONTRACT.items()}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -213,7 +213,8 @@ def test_windows_are_cut_into_chunks_of_at_most_1024():
 def test_long_sums_lose_no_digits():
     r"""The mean of $10^6$ single-precision errors is that of sums of 1024: $1024\epsilon/2$."""
     problem = problems.baird("one-hot", solid=0.3)
-    found = run(problem, {"hundred": learners.constant(100.0)}, num_steps=10**6, record_every=10**6)
+    settings: Any = {"num_steps": 10**6, "record_every": 10**6, "measures": ["emphasis_error"]}
+    found = run(problem, {"hundred": learners.constant(100.0)}, **settings)
     stream = Stream(problem)
     experience = cpu.Experience(stream)
     _, rows = experience.advance([0], 0, experience.begin([0]), 10**6)
@@ -232,7 +233,7 @@ def diverging(engine: Any, dtype: Any) -> Any:
     """Step sizes of which some diverge and some do not."""
     return run(
         problems.baird("original", solid=0.3),
-        {"reverse_td": learners.reverse_td, "td": learners.td, "gem": learners.gem},
+        {"reverse_td": learners.reverse_td, "td": of_anything(learners.td), "gem": learners.gem},
         {"step_size": [0.001, 0.02, 0.2, 0.5, 2.0, 50.0]},
         num_steps=1200,
         record_every=20,
@@ -290,7 +291,7 @@ def sweep(**other: Any) -> Any:
     problem, target = problem_and_target()
     arguments: dict[str, Any] = {
         "problem": problem,
-        "learners": {"gem": learners.gem, "td": learners.td},
+        "learners": {"gem": of_anything(learners.gem), "td": of_anything(learners.td)},
         "grid": GRID,
         "num_steps": 3000,
         "record_every": 1100,
@@ -334,7 +335,8 @@ def test_a_learner_alone_is_the_learner_beside_others(reference):
     inside = reference.sel(learner=["gem"])
     np.testing.assert_array_equal(alone.emphasis_error, inside.emphasis_error)
     np.testing.assert_array_equal(alone.gem_weights, inside.gem_weights)
-    beside = sweep(learners={"etd": learners.etd(learners.followon(), 0.01), "gem": learners.gem})
+    etd = of_anything(learners.etd(learners.followon(), 0.01))
+    beside = sweep(learners={"etd": etd, "gem": learners.gem})
     np.testing.assert_array_equal(beside.gem_weights, inside.gem_weights)
 
 
@@ -362,6 +364,26 @@ def test_scan_gives_the_same_bits_for_every_number_of_threads():
     }
     one, many = (sweep(**some, num_threads=n) for n in (1, 8))
     assert_same(many, one)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("learner", "measure"), [("gtd2", "rmsve"), ("gq2", "rmsqe")])
+def test_a_scan_grown_by_runs_and_values_has_the_bits_of_one_computed_at_once(
+    learner, measure, dtype
+):
+    steps = 0.0003 * np.arange(1, 41)
+    some: Any = {"measures": [measure, "weights"], "dtype": dtype, "engine": "scan"}
+    some |= {"num_steps": 900, "record_every": 300}
+    problem = problems.garnet(10, 2, 3, num_features=5)
+    whole = run(problem, [learner], {"step_size": steps}, seeds=7, **some)
+    for values, seeds in ((steps[:5], [0, 3]), (steps[7:8], [6]), (steps[[39, 2]], [1, 2, 5])):
+        part = run(problem, [learner], {"step_size": values}, seeds=seeds, **some)
+        assert_same(part, whole.sel(step_size=values, seed=seeds))
+
+
+def test_tiles_are_smaller_where_states_are_larger_and_depend_on_nothing_else():
+    sizes = {numbers: scan.tile_size(numbers) for numbers in (0, 6, 64, 65, 160, 4096, 10**6)}
+    assert sizes == {0: 64, 6: 64, 64: 64, 65: 32, 160: 16, 4096: 1, 10**6: 1}
 
 
 # Axes
@@ -414,7 +436,29 @@ def test_targets_have_labels():
 
 
 def test_names_stand_for_the_functions_of_the_library(reference):
-    assert_same(sweep(learners=["gem", "td"]), reference)
+    gem = sweep(learners=["gem"])
+    np.testing.assert_array_equal(gem.gem_weights, reference.gem_weights)
+    np.testing.assert_array_equal(gem.emphasis_error, reference.emphasis_error.sel(learner=["gem"]))
+
+
+def test_the_default_is_the_error_of_what_the_learners_estimate():
+    for name, measure in (("gem", "emphasis_error"), ("td", "rmsve"), ("gq2", "rmsqe")):
+        found = sweep(learners=[name], measures=None, num_steps=10, grid={"step_size": [0.1]})
+        assert measure in found
+
+
+def test_a_function_of_the_problem_makes_the_learners_of_each_target():
+    problem, target = problem_and_target()
+    settings: Any = {"num_steps": 200, "measures": ["emphasis_error"], "record_every": 100}
+
+    def exact(problem):
+        return {"exact": learners.exact(oracle.emphasis(problem))}
+
+    targets = {"one": target, "other": problem.behavior}
+    found = run(problem, exact, target=targets, **settings)
+    np.testing.assert_allclose(found.emphasis_error, 0.0, atol=1e-5)
+    fixed = run(problem, exact(problem), target=targets, **settings)
+    assert (fixed.emphasis_error > 1e-3).any()
 
 
 def test_a_learner_without_arguments_needs_no_grid():
@@ -792,7 +836,25 @@ def test_a_fixed_point_is_asked_only_of_learners_that_have_one(learner, reason):
 )
 def test_a_measure_of_weights_is_asked_only_of_linear_predictions(name, learner):
     with pytest.raises(ValueError, match=f"measures: {name!r} needs .*linear.*'it' is not"):
-        sweep(learners={"it": learner}, grid={}, measures=[name])
+        sweep(learners={"it": of_anything(learner)}, grid={}, measures=[name])
+
+
+@pytest.mark.parametrize(
+    ("learner", "fitting", "other"),
+    [
+        (learners.gem(0.1), ["emphasis_error", "emphasis_projected_error"], "rmsve"),
+        (learners.td(0.1), ["rmsve", "value_projected_error"], "emphasis_error"),
+        (learners.gq2(0.1), ["rmsqe", "action_value_projected_error"], "value_projected_error"),
+    ],
+)
+def test_a_measure_is_asked_only_of_learners_that_estimate_what_it_is_an_error_of(
+    learner, fitting, other
+):
+    some: Any = {"grid": {}, "num_steps": 3, "record_every": 3}
+    found = sweep(learners={"it": learner}, measures=[*fitting, "fixed_point_distance"], **some)
+    assert {*fitting, "fixed_point_distance"} <= set(found.variables)
+    with pytest.raises(ValueError, match=f"measures: {other!r} is an error of .*'it' estimates"):
+        sweep(learners={"it": learner}, measures=[other], **some)
 
 
 @pytest.mark.parametrize(
@@ -849,7 +911,9 @@ def test_long_runs_of_both_engines_stay_together(dtype):
                 problem,
                 {
                     "gem": learners.gem,
-                    "etd": lambda step_size, m=m: learners.etd(learners.exact(m), step_size),
+                    "etd": lambda step_size, m=m: of_anything(
+                        learners.etd(learners.exact(m), step_size)
+                    ),
                 },
                 {"step_size": 0.1 * 2.0 ** np.arange(-6, 0)},
                 num_steps=10**5,

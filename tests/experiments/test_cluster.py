@@ -25,7 +25,7 @@ def experiment(make=None, **changes) -> Experiment:
     """Returns two learners with three units each; `make` replaces the first."""
 
     def make_learners(problem):
-        return {"gem": make or learners.gem, "td": learners.td}
+        return {"gem": make or learners.gem, "td": learners.reverse_td}
 
     settings = {"num_steps": 300, "num_runs": 25, "record_every": 100, **changes}
     return Experiment(
@@ -35,7 +35,7 @@ def experiment(make=None, **changes) -> Experiment:
         make_learners,
         ("emphasis_error",),
         grid={"step_size": [0.1, 0.2]},
-        definitions={"gem": "gem(step_size)", "td": "td(step_size)"},
+        definitions={"gem": "gem(step_size)", "td": "reverse_td(step_size)"},
         **settings,
     )
 

@@ -28,7 +28,7 @@ name = "baird"
 features = ["one-hot"]
 [learners]
 gem = "gem(step_size)"
-td = "td(step_size)"
+td = "reverse_td(step_size)"
 [grid]
 step_size = [0.01, 0.02]
 """

@@ -187,7 +187,9 @@ def test_agents_are_measured_by_what_their_paths_mean():
         ("runs = 4", "rns = 4", r"line 3, rns: key: unknown name 'rns'; did you mean 'runs'"),
         ("steps = 2e3", "", "'steps' is missing"),
         ("steps = 2e3", "steps = 0.5", "line 2, steps: got 0.5; a whole number"),
-        ("steps = 2e3", "steps = 0", "num_steps: got 0; at least 1"),
+        ("steps = 2e3", "steps = 0", "line 2, steps: got 0; at least 1"),
+        ("runs = 4", 'runs = 4\ndtype = "float16"', "line 4, dtype: .*unknown name 'float16'"),
+        ("runs = 4", "runs = 4\nproblem = 3", "one table"),
         ("steps = 2e3", "steps = ", r"Invalid value.*line 2"),
         ("solid = 0.1", "solid = 1.5", "line 6, problems.baird: solid: got 1.5; a probability"),
         ("solid = 0.1", "sold = 1.5", "line 8, problems.baird.sold: .*did you mean 'solid'"),
@@ -216,13 +218,87 @@ def test_agents_are_measured_by_what_their_paths_mean():
         ('by = "final"', 'by = "finel"', "line 22, selection.by: .*did you mean 'final'"),
         ("runs = 2\n", "runs = -2\n", "line 23, selection.runs: got -2"),
         ("[problems.boyan]", '[problem]\nname = "boyan"', r"one table \[problem\], or tables"),
+        (
+            "[problems.boyan]",
+            '[problems."baird features=aliased"]\nname = "baird"',
+            "line 9, problems.baird features=aliased: 'baird features=aliased' is there twice",
+        ),
+        ('["rmsve"]', '["emphasis_error"]', "'emphasis_error' is an error of emphasis; 'gtd2'"),
+        ('"gtd2(step_size)"', '"gem(step_size)"', "'rmsve' is an error of values; 'gtd2' est"),
+        ('"etd(followon(), 2^-9)"', '"lms(0.01)"', "learners: 'etd': lms: missing a required"),
         ("[learners]", 'learners = "gem"\n[others]', "line 15, others: .*unknown name"),
     ],
 )
 def test_every_slip_is_named_with_its_line(before, after, message):
     assert before in TEXT
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=message) as error:
         _ = toml.parse(TEXT.replace(before, after, 1), "critics.toml").units
+    assert str(error.value).count("critics.toml") <= 1
+
+
+def test_an_axis_of_the_grid_is_no_argument_of_the_problem_at_the_same_time():
+    """They would be one axis of the results, where each point is of both."""
+    text = """\
+steps = 100
+problem = { name = "two_state", discount = [0.5, 0.9] }
+[learners]
+td = "td(discount)"
+[grid]
+discount = [0.5, 0.1]
+"""
+    with pytest.raises(ValueError, match="line 5, grid: 'discount' is an argument of the problem"):
+        toml.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("learner", "measure"), [("gem", "emphasis_error"), ("td", "rmsve"), ("gq2", "rmsqe")]
+)
+def test_what_is_measured_by_default_is_the_error_of_what_the_learners_estimate(learner, measure):
+    text = without("measures").replace("gtd2(step_size)", f"{learner}(step_size)")
+    text = text.replace("etd(followon(), 2^-9)", "constant(1)")
+    experiment = toml.parse(text)
+    assert (experiment.measures, experiment.metadata["measures"]) == ((measure,), [measure])
+    assert experiment.selection is not None
+    assert experiment.selection.measure == measure
+
+
+def test_nothing_is_measured_by_default_where_the_learners_estimate_different_things():
+    text = without("measures")
+    with pytest.raises(ValueError, match="'gtd2' estimates values, 'etd' estimates emphasis; no"):
+        toml.parse(text.replace("etd(followon(), 2^-9)", "gem(step_size)"))
+    agents = AGENTS.replace('measures = ["objective", "gradient_norm", "bias_norm"]\n', "")
+    assert toml.parse(agents).metadata["measures"] == ["objective"]
+    constants = text.replace("etd(followon(), 2^-9)", "constant(1)")
+    with pytest.raises(ValueError, match=r"gtd2, etd do not say what they estimate; give a meas"):
+        toml.parse(constants.replace("gtd2(step_size)", "constant(step_size)"))
+
+
+EXACT = """\
+steps = 50
+runs = 1
+record_every = 50
+measures = ["emphasis_error"]
+target = ["own", "behavior", "uniform"]
+problem = "PROBLEM"
+[learners]
+exact = "exact(emphasis)"
+values = "exact(values)"
+[grid]
+"""
+
+
+@pytest.mark.parametrize("problem", ["baird", "random_walk"])
+def test_exact_quantities_are_those_of_the_target_of_the_case(problem):
+    """With the quantities of the problem's own target the error was 115 on Baird's problem."""
+    text = EXACT.replace("PROBLEM", problem)
+    experiment = toml.parse(text)
+    dataset = run(experiment).sel(learner="exact")
+    np.testing.assert_allclose(dataset["emphasis_error"], 0.0, atol=1e-4)
+    one = toml.parse(text.replace('["own", "behavior", "uniform"]', '"behavior"'))
+    np.testing.assert_allclose(run(one).sel(learner="exact")["emphasis_error"], 0.0, atol=1e-4)
+    own = toml.parse(text.replace('["own", "behavior", "uniform"]', '"own"'))
+    assert own.definitions["exact"] == "exact(emphasis)"  # what was right is where it was
+    assert one.definitions["exact"] != own.definitions["exact"]
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):

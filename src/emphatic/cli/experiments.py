@@ -93,6 +93,8 @@ class SweepOptions:
     """Steps of each run; else as the file says."""
     quick: bool = False
     """Do two runs of a thousand steps, as a trial, in a folder of its own: OUT-quick."""
+    import_: tuple[str, ...] = ()
+    """Modules, from this folder or installed, whose code the file may use for learners."""
     cluster: str | None = None
     """Send the units to a Dask cluster: local, slurm, or the address of a scheduler."""
     workers: int | None = None
@@ -104,9 +106,10 @@ class CompareOptions:
     """Run two or more learners on a problem and rank them by their error."""
 
     learners: tuple[str, ...] = ()
-    """Two or more expressions, such as "gem(0.025)" and "etd(followon(), 1e-4)"."""
-    measure: str = "rmsve"
-    """The error to compare: rmsve, emphasis_error, rmsqe, fixed_point_distance, ..."""
+    """Two or more expressions, such as "gem(0.025)" and "etd(followon(), 1e-4)"; one's own learners
+    are "module:function(...)", from the current folder, too."""
+    measure: str | None = None
+    """The error to compare: rmsve, emphasis_error, ...; else that of what the learners estimate."""
     steps: int = 1_000_000
     """Steps of each run."""
     runs: int = 30
@@ -222,7 +225,7 @@ def sweep_command(arguments: list[str]) -> int:
     if options.quick:
         overrides |= {"num_runs": 2, "num_steps": 1000, "record_every": 100, "num_records": None}
     changes = {key: value for key, value in overrides.items() if value is not None}
-    experiment = dataclasses.replace(read(path), **changes)
+    experiment = dataclasses.replace(read(path, options.import_), **changes)
     if changed := _changed_options(options):
         metadata = {**experiment.metadata, "options": changed}
         experiment = dataclasses.replace(experiment, metadata=metadata)
@@ -288,15 +291,15 @@ def compare_command(arguments: list[str]) -> None:
     if options.plot is not None:
         plots.require_plot_file(options.plot)
     command = shlex.join(["emphatic", "compare", *arguments])
-    measure, kept = options.measure, {"folder": options.out, "title": title, "command": command}
+    kept = {"folder": options.out, "title": title, "command": command}
     size = {"num_steps": options.steps, "num_runs": options.runs, "seed": options.seed}
     with progress_bar(title) as on_progress:
         dataset = run_learners(
-            problem, options.learners, measure, on_progress=on_progress, **size, **kept
+            problem, options.learners, options.measure, on_progress=on_progress, **size, **kept
         )
-    comparison = rank(dataset, options.learners, measure)
+    comparison = rank(dataset)
     if options.plot is not None:
-        plots.draw_comparison(options.plot, title, dataset, measure)
+        plots.draw_comparison(options.plot, title, dataset, comparison["measure"])
     if options.json:
         print(tables.as_json({"problem": title, **comparison}))
     else:

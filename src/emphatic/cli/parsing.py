@@ -18,6 +18,8 @@ from ..mdp import Problem
 
 Options = TypeVar("Options")
 ProblemOption = tuple[Any, object, str]  # annotation, default and help
+FIELDS = {"seed": "problem_seed"}
+"""Arguments of problems that have another name as options: a command's --seed is of its runs."""
 
 
 def load_target(problem: Problem, name: str | None) -> ArrayLike | None:
@@ -55,7 +57,7 @@ def summary_line(docstring: str) -> str:
 
 
 def problem_options(build: Callable[..., Problem]) -> dict[str, ProblemOption]:
-    """Returns the arguments of a problem's function, with their help from its docstring."""
+    """Returns the options of a problem: its function's arguments, with help from its docstring."""
     argument = r"^- (`\w+`(?:, `\w+`)*): (.*(?:\n  .*)*)"
     help_texts = {
         name: summary_line(" ".join(text.split()))
@@ -64,7 +66,7 @@ def problem_options(build: Callable[..., Problem]) -> dict[str, ProblemOption]:
     }
     hints = get_type_hints(build)
     return {
-        name: (hints[name], parameter.default, help_texts.get(name, ""))
+        FIELDS.get(name, name): (hints[name], parameter.default, help_texts.get(name, ""))
         for name, parameter in inspect.signature(build).parameters.items()
     }
 
@@ -85,7 +87,7 @@ def argument_positions(sources: Sequence[Callable[..., object]], arguments: list
     """
     hints: dict[str, object] = {}
     for source in reversed(sources):
-        hints |= get_type_hints(source)
+        hints |= {name.rstrip("_"): hint for name, hint in get_type_hints(source).items()}
     positions: list[int] = []
     num_values = 0.0  # of the last option, that are still to come
     for position, text in enumerate(arguments):
@@ -144,8 +146,9 @@ def parse_problem(
     both_types = dataclasses.make_dataclass("Both", fields)
     both_types.__doc__ = inspect.getdoc(options_type)
     both = vars(parse_options(both_types, flags, f"emphatic {command} {name}"))
-    settings, defaults = vars(both["problem"]), vars(problem_type())
-    changes = [f"{key}={value}" for key, value in settings.items() if value != defaults[key]]
+    choices, defaults = vars(both["problem"]), vars(problem_type())
+    settings = {key: choices[FIELDS.get(key, key)] for key in inspect.signature(build).parameters}
+    changes = [f"{key}={value}" for key, value in choices.items() if value != defaults[key]]
     title = f"{name} ({', '.join(changes)})" if changes else name
     return build(**settings), both[command], title
 
@@ -177,6 +180,9 @@ def parse_options(options_type: type[Options], arguments: list[str], program: st
             str_from_instance=lambda value: [str(value)],
         )
 
+    hints = options_type.__annotations__
+    for name in [name for name in hints if name.endswith("_")]:  # a word of Python, as `import_`
+        hints[name] = Annotated[hints[name], tyro.conf.arg(name=name.rstrip("_"))]
     errors, config = io.StringIO(), (tyro.conf.OmitArgPrefixes, tyro.conf.DisallowNone)
     try:
         with contextlib.redirect_stderr(errors):

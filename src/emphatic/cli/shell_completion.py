@@ -71,11 +71,14 @@ class Option:
     has_value: bool = True
 
 
-def describe_options(source: Callable[..., object]) -> list[Option]:
+def describe_options(
+    source: Callable[..., object], renamed: Mapping[str, str] | None = None
+) -> list[Option]:
     """Describes the options that are the fields of a class or the arguments of a function."""
     hints, options = get_type_hints(source), list[Option]()
     for name, parameter in signature(source).parameters.items():
-        flag = f"--{name.replace('_', '-')}"
+        option = (renamed or {}).get(name, name).rstrip("_").replace("_", "-")
+        flag = f"--{option}"
         kinds = (hints[name], *get_args(hints[name]))
         if hints[name] is bool:
             flags = (f"--no-{flag[2:]}",) if parameter.default is True else (flag,)
@@ -110,6 +113,7 @@ def list_options() -> dict[tuple[str, str], list[Option]]:
     from ..problems import NAMED
     from .commands import COMMANDS
     from .experiments import SPECIAL_FIGURES
+    from .parsing import FIELDS
 
     options: dict[tuple[str, str], list[Option]] = {}
     for name, command in COMMANDS.items():
@@ -121,7 +125,7 @@ def list_options() -> dict[tuple[str, str], list[Option]]:
                 options[name, figure] = describe_options(kind)
         elif command.argument.startswith("PROBLEM"):
             for problem, build in NAMED.items():
-                options[name, problem] = describe_options(build)
+                options[name, problem] = describe_options(build, FIELDS)
         elif command.argument == "SHELL":
             options |= {(name, shell): [] for shell in SHELLS}
         options[name, ""] = own

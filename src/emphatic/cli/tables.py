@@ -250,7 +250,7 @@ def show_plan(experiment: Experiment, left: Estimate, folder: Path) -> None:
     """Prints what a sweep is about to do, and what the part of it that is left will take."""
     out = console()
     axes = [(name, len(values)) for name, values in experiment.cases.items()]
-    axes += [("learner", len(experiment.definitions))]
+    axes += [("learner", len({unit.learner for unit in experiment.units}))]
     axes += [(name, np.size(values)) for name, values in experiment.grid.items()]
     axes += [("run", experiment.num_runs)]
     out.print(f"[bold]{experiment.name}[/bold]: " + " x ".join(f"{n} {name}" for name, n in axes))

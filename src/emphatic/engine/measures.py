@@ -1,9 +1,8 @@
 """What is measured while learners run, against exact quantities of the problem."""
 
-import dataclasses
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
 import jax
@@ -18,7 +17,7 @@ from ..learners import FollowonState
 from ..mdp import Problem
 from ..oracle.expectation import enumerate_samples
 from ..oracle.systems import LinearSystem, Matrix, RANK_TOLERANCE, weighted_gram
-from ..types import Array, Learner, LearnerFactory, Number, Sample, Scalar, Transition
+from ..types import Array, Estimand, Learner, LearnerFactory, Number, Sample, Scalar, Transition
 from .linearization import linearize, vector_step
 
 Lanes: TypeAlias = Mapping[str, Float[np.ndarray, " lanes"]]
@@ -39,6 +38,8 @@ class Measure:
     - `from_lanes`: Derives from the problem, the target, the factory and the lanes' values what
       each lane needs; lanes come first.
     - `features`: The features in which the prediction must be linear: x, xa or none.
+    - `estimates`: What a learner must estimate; None for a number of any learner. One that does not
+      say what it estimates may be measured by anything.
     """
 
     value: Callable[[PyTree, PyTree, Learner, PyTree, Transition], Scalar]
@@ -47,6 +48,7 @@ class Measure:
         lambda problem, target, factory, lanes: {}
     )
     features: Features | None = None
+    estimates: Estimand | None = None
 
 
 def weights(
@@ -55,7 +57,7 @@ def weights(
     """Returns the weights of a linear prediction: its gradient in the features."""
 
     def predict(x: Array) -> Scalar:
-        return learner.predict(state, dataclasses.replace(y, **{features: x}))
+        return learner.predict(state, replace(y, **{features: x}))
 
     return jax.grad(predict)(getattr(y, features))
 
@@ -82,7 +84,9 @@ class QuadraticForm(NamedTuple):
     floor: Number
 
 
-def _error(features: Features, truth: Callable[[Problem, np.ndarray], np.ndarray]) -> Measure:
+def _error(
+    features: Features, estimates: Estimand, truth: Callable[[Problem, np.ndarray], np.ndarray]
+) -> Measure:
     r"""$\|Xw - y\|_D$."""
 
     def form(problem: Problem, target: np.ndarray) -> QuadraticForm:
@@ -92,11 +96,11 @@ def _error(features: Features, truth: Callable[[Problem, np.ndarray], np.ndarray
         vector = np.linalg.pinv(root).T @ np.asarray(x.T @ (d * y))
         return QuadraticForm(root, vector, d @ (y - projected) ** 2)
 
-    return _quadratic(features, form, root=True)
+    return replace(_quadratic(features, form, root=True), estimates=estimates)
 
 
 def _projected_error(
-    features: Features, system: Callable[[Problem, np.ndarray], LinearSystem]
+    features: Features, estimates: Estimand, system: Callable[[Problem, np.ndarray], LinearSystem]
 ) -> Measure:
     r"""$\|h - Gw\|^2_{C^{-1}}$, which is $\|\Pi\delta\|_D^2$."""
 
@@ -105,7 +109,7 @@ def _projected_error(
         _, inverse = _roots(np.asarray(weighted_gram(x, d, x)))
         return QuadraticForm(inverse @ mean_field.matrix, inverse @ mean_field.vector, 0.0)
 
-    return _quadratic(features, form, root=False)
+    return replace(_quadratic(features, form, root=False), estimates=estimates)
 
 
 def _roots(
@@ -252,12 +256,12 @@ def example_transition(problem: Problem, dtype: DTypeLike) -> Transition:
 
 
 MEASURES: dict[str, Measure] = {
-    "emphasis_error": Measure(_emphasis_error, oracle.emphasis),
-    "rmsve": _error("x", oracle.values),
-    "rmsqe": _error("xa", oracle.action_values),
-    "emphasis_projected_error": _projected_error("x", oracle.reverse_td_system),
-    "value_projected_error": _projected_error("x", oracle.td_system),
-    "action_value_projected_error": _projected_error("xa", _action_system),
+    "emphasis_error": Measure(_emphasis_error, oracle.emphasis, estimates="emphasis"),
+    "rmsve": _error("x", "values", oracle.values),
+    "rmsqe": _error("xa", "action_values", oracle.action_values),
+    "emphasis_projected_error": _projected_error("x", "emphasis", oracle.reverse_td_system),
+    "value_projected_error": _projected_error("x", "values", oracle.td_system),
+    "action_value_projected_error": _projected_error("xa", "action_values", _action_system),
     "fixed_point_distance": Measure(_fixed_point_distance, from_lanes=_fixed_points),
 }
 r"""The measures by name, each averaged over the steps of a window.

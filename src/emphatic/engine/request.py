@@ -1,7 +1,7 @@
 """Parses and validates a request for an engine, before anything runs."""
 
 import inspect
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,15 +12,16 @@ from .. import _validation as checks
 from .._validation import unknown
 from ..learners import LEARNERS
 from ..mdp import Problem
-from ..types import Agent, Learner, LearnerFactory
+from ..types import Agent, Estimand, Learner, LearnerFactory
 from .measures import example_transition, is_linear, Measure, MEASURES
 
 NUMBER = int | float | np.number
 DIMENSIONS = ("learner", "target", "seed", "time")  # of every result, besides the grid's axes
 VARIABLES = ("diverged", "engine", "reason", *MEASURES)  # names that a result's variables may have
 
-Learners: TypeAlias = Mapping[str, LearnerFactory | Learner] | Sequence[str]
-"""Learners, or functions that make them, by name; or names of [LEARNERS]."""
+NamedLearners: TypeAlias = Mapping[str, LearnerFactory | Learner] | Sequence[str]
+Learners: TypeAlias = NamedLearners | Callable[[Problem], NamedLearners]
+"""Learners, or functions that make them, by name; names of [LEARNERS]; or these for a problem."""
 Targets: TypeAlias = Mapping[Any, ArrayLike]
 """Target policies by label."""
 Measures: TypeAlias = Mapping[str, Measure] | Sequence[str]
@@ -95,7 +96,7 @@ def _constant_factory(learner: Learner) -> LearnerFactory:
     return lambda: learner
 
 
-def parse_learners(learners: Learners, axes: Axes) -> dict[str, LearnerFactory]:
+def parse_learners(learners: NamedLearners, axes: Axes) -> dict[str, LearnerFactory]:
     """Returns the learners' factories by name, each tried at every value of its axes."""
     if not learners or isinstance(learners, str):
         raise ValueError(f"learners: got {learners!r}; at least one by its name is required")
@@ -144,6 +145,8 @@ def _make_learner(
     try:
         return factory(**values)
     except ValueError as error:
+        if not values:
+            raise ValueError(f"learners: {name!r}: {error}") from None
         point = values if axis is None else {axis: values[axis]}
         text = ", ".join(f"{argument} = {value:g}" for argument, value in point.items())
         raise ValueError(f"grid: {name!r} with {text}: {error}") from None
@@ -176,6 +179,40 @@ def find_agents(factories: Mapping[str, LearnerFactory], axes: Axes) -> set[str]
     }
 
 
+def find_estimand(factories: Mapping[str, LearnerFactory], axes: Axes) -> Estimand | None:
+    """Returns what all learners estimate, None if none says so; else a `ValueError`."""
+    estimands: dict[str, Estimand | None] = {
+        name: factory(**first_values(factory, axes)).estimates
+        for name, factory in factories.items()
+    }
+    first: dict[Estimand | None, str] = {}
+    for name, estimand in estimands.items():
+        if estimand is not None:
+            first.setdefault(estimand, name)
+    if len(first) > 1:
+        texts = [f"{name!r} estimates {_plain(estimand)}" for estimand, name in first.items()]
+        raise ValueError(
+            f"learners: {', '.join(texts)}; no error ranks them together, so compare them apart"
+        )
+    return next(iter(first), None)
+
+
+def default_measures(factories: Mapping[str, LearnerFactory], axes: Axes) -> tuple[str, ...]:
+    """Returns the error of what the learners estimate, which must be one thing."""
+    estimand = find_estimand(factories, axes)
+    fitting = [name for name, measure in MEASURES.items() if measure.estimates == estimand]
+    if estimand is None or not fitting:
+        kind = "do not say what they estimate" if estimand is None else f"estimate {estimand}"
+        raise ValueError(
+            f"measures: {', '.join(factories)} {kind}; give a measure: {', '.join(MEASURES)}"
+        )
+    return (fitting[0],)
+
+
+def _plain(estimand: Estimand | None) -> str:
+    return str(estimand).replace("_", " ")
+
+
 def parse_measures(
     problem: Problem,
     measures: Measures,
@@ -199,6 +236,13 @@ def parse_measures(
     for name, measure in measures.items():
         if not isinstance(measure, Measure) or name in (*DIMENSIONS, *axes, "weights", "diverged"):
             raise ValueError(f"measures: {name!r} is {measure!r}; a Measure with a name of its own")
+        for learner, factory in factories.items():
+            estimand = factory(**first_values(factory, axes)).estimates
+            if None not in (measure.estimates, estimand) and measure.estimates != estimand:
+                raise ValueError(
+                    f"measures: {name!r} is an error of {_plain(measure.estimates)}; "
+                    f"{learner!r} estimates {_plain(estimand)}"
+                )
         if measure.features is None:
             continue
         example = example_transition(problem, np.float32)

@@ -41,7 +41,7 @@ def run(
     seeds: int | Sequence[int] = 1,
     target: ArrayLike | Targets | None = None,
     record_every: int = 1000,
-    measures: Measures = ("emphasis_error",),
+    measures: Measures | None = None,
     engine: Engine = "auto",
     dtype: DType = "float32",
     num_threads: int | None = None,
@@ -58,7 +58,8 @@ def run(
     - `problem`: The problem.
     - `learners`: By name, functions that make a learner from values of the grid, such as
       `gem` or `lambda step_size: etd(followon(), step_size)`; or learners. A list of names
-      stands for the functions of `emphatic.learners`.
+      stands for the functions of `emphatic.learners`. Or a function from the problem to these,
+      which is called for each target with the problem that has it.
     - `grid`: For each argument of those functions the values to try; a learner that does not
       take an argument is the same along that axis.
     - `num_steps`: How many steps $t = 0, 1, \dots$ to run.
@@ -68,7 +69,7 @@ def run(
     - `record_every`: How many steps a window has. Measures are means over its steps; the last
       window may be shorter.
     - `measures`: Names from [MEASURES], and `weights` for the state at the end of each window; or
-      measures of your own by name.
+      measures of your own by name. By default the error of what the learners estimate.
     - `engine`: `fused` (vector code of the CPU), `scan` (`lax.scan` on JAX's device), or
       `auto`, which is fused wherever that is possible.
     - `dtype`: The working type. Streams are the same in both.
@@ -190,7 +191,7 @@ def prepare(
     num_steps: int,
     target: ArrayLike | Targets | None = None,
     record_every: int = 1000,
-    measures: Measures = ("emphasis_error",),
+    measures: Measures | None = None,
     engine: Engine = "auto",
     dtype: DType = "float32",
     num_parts: int = 1,
@@ -198,8 +199,8 @@ def prepare(
     """Does what [run] does before it runs: parses the request, chooses engines, and compiles.
 
     The arguments are those of [run], and `num_parts`, into how many parts the lanes of a seed are
-    cut for threads that would be idle. Only the fused engine does so, whose bits do not depend on
-    it: what a scan computes depends on which lanes and seeds are together.
+    cut for threads that would be idle. Only the fused engine does so: a scan would compile each.
+    No bit depends on it.
     """
     num_steps = request.parse_count("num_steps", num_steps)
     record_every = request.parse_count("record_every", record_every)
@@ -208,9 +209,20 @@ def prepare(
     if dtype not in get_args(DType):
         raise unknown("dtype", dtype, get_args(DType))
     axes = request.parse_axes(grid or {})
-    factories = request.parse_learners(learners, axes)
+
+    def make_factories(problem: Problem) -> dict[str, LearnerFactory]:
+        return request.parse_learners(learners(problem) if callable(learners) else learners, axes)
+
+    factories = make_factories(problem)
     agents = request.find_agents(factories, axes)
     targets = request.parse_targets(problem, target, agents == set(factories))
+    of_target = [
+        make_factories(replace(problem, target=policy))
+        if callable(learners) and target is not None
+        else factories
+        for policy in targets.values()
+    ]
+    measures = request.default_measures(factories, axes) if measures is None else measures
     parsed = request.parse_measures(problem, measures, factories, axes, agents)
     counts = {
         name: math.prod(map(len, request.learner_axes(factory, axes).values()))
@@ -228,7 +240,8 @@ def prepare(
             for first in range(0, counts[name], block):
                 part = {axis: values[first : first + block] for axis, values in lanes.items()}
                 try:
-                    batch = Batch(factories[name], part, problem, policy, view, parsed, precision)
+                    factory = of_target[number][name]
+                    batch = Batch(factory, part, problem, policy, view, parsed, precision)
                 except ValueError as error:
                     raise ValueError(f"learner {name!r}: {error}") from None
                 except jax.errors.JAXTypeError:

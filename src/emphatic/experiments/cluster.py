@@ -9,7 +9,7 @@ import shutil
 import time
 import warnings
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, ExitStack
+from contextlib import contextmanager, ExitStack, suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +23,7 @@ from .completion import Claims, complete_with
 from .compute import compute
 from .experiment import Experiment, Unit
 from .provenance import provenance, versions
+from .source import install, trace
 from .store import begin, OnMessage, Store
 
 if TYPE_CHECKING:
@@ -205,7 +206,8 @@ def _distribute(
     has_more, is_alone, failure = True, False, None
 
     def send(unit: Unit) -> None:
-        future = client.submit(_serve, cloudpickle.dumps(unit), versions(), pure=False)
+        packed = cloudpickle.dumps(unit)
+        future = client.submit(_serve, packed, versions(), _own_modules(unit), pure=False)
         in_flight[future.key] = future, unit
         future.add_done_callback(fetch)
 
@@ -289,7 +291,19 @@ def _watch_capacity(
     return count
 
 
-def _serve(packed: bytes, expected: Mapping[str, str]) -> "xarray.Dataset":
+def _own_modules(unit: Unit) -> dict[str, str]:
+    """Returns the texts of the modules that a unit is made of and that workers may not have."""
+    experiment, modules = unit.experiment, dict[str, str]()
+    factory = experiment.learners(unit.problem)[unit.learner]
+    for value in (factory, experiment.learners, experiment.build, experiment.derive):
+        with suppress(ValueError):  # it has a definition instead
+            modules.update(trace(value).modules)
+    return modules
+
+
+def _serve(
+    packed: bytes, expected: Mapping[str, str], modules: Mapping[str, str]
+) -> "xarray.Dataset":
     """Computes a unit on a worker, as this machine would, unless nobody waits for it any more."""
     from distributed import get_worker
 
@@ -298,6 +312,7 @@ def _serve(packed: bytes, expected: Mapping[str, str]) -> "xarray.Dataset":
         if _release(name, installed) != _release(name, expected):
             difference = f"a worker has {name} {installed[name]} and not {expected[name]}"
             raise ValueError(f"{difference}; its results would not be the same")
+    install(modules)
     worker = get_worker()
     key = worker.get_current_task()
 

@@ -9,13 +9,13 @@ import numpy as np
 
 from .. import statistics
 from .._validation import unknown
-from ..engine import MEASURES
+from ..engine import MEASURES, request
 from ..engine.tasks import OnProgress
 from ..mdp import Problem
 from .completion import complete
 from .compute import run
 from .experiment import Experiment
-from .expressions import parse_learner
+from .expressions import parse_learner, trace_expression
 from .store import load_dataset
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Comparison(TypedDict):
 def run_learners(
     problem: Problem,
     learners: Sequence[str],
-    measure: str = "rmsve",
+    measure: str | None = None,
     *,
     num_steps: int = 1_000_000,
     num_runs: int = 30,
@@ -59,14 +59,19 @@ def run_learners(
 ) -> "xarray.Dataset":
     """Runs learners, as [parse_learner] reads them, on the same streams; returns their errors.
 
-    With a folder they are kept in a store, with the title of the problem and the command, and the
-    same call resumes.
+    Learners that estimate different things are refused. By default the measure is the error of
+    what they estimate. With a folder the errors are kept in a store, with the title of the problem
+    and the command, and the same call resumes.
     """
     if len(set(learners)) < max(2, len(learners)):
         raise ValueError(f"learners: got {len(learners)}; two or more different ones are required")
+    parsed = {text: parse_learner(text) for text in learners}
+    factories = request.parse_learners({text: parsed[text](problem) for text in learners}, {})
+    request.find_estimand(factories, {})  # of which there must be one
+    measure = measure or request.default_measures(factories, {})[0]
     if measure not in MEASURES:
         raise unknown("measure", measure, MEASURES)
-    parsed, problems = {text: parse_learner(text) for text in learners}, {title: problem}
+    problems = {title: problem}
     experiment = Experiment(
         "comparison",
         lambda problem: problems[problem],
@@ -77,7 +82,7 @@ def run_learners(
         num_runs=num_runs,
         seed=seed,
         record_every=max(1, num_steps // 100),
-        definitions={text: text for text in learners},
+        definitions={text: trace_expression(text).definition for text in learners},
         metadata={"measures": [measure], "runs": num_runs, "command": command},
     )
     if folder is None:
@@ -89,7 +94,7 @@ def run_learners(
     return dataset.squeeze("problem", drop=True)
 
 
-def rank(dataset: "xarray.Dataset", learners: Sequence[str], measure: str) -> Comparison:
+def rank(dataset: "xarray.Dataset") -> Comparison:
     """Ranks learners by the errors that [run_learners] returned.
 
     **Returns:**
@@ -100,7 +105,8 @@ def rank(dataset: "xarray.Dataset", learners: Sequence[str], measure: str) -> Co
     """
     rows: list[Row] = []
     errors: dict[str, np.ndarray] = {}
-    for text in learners:
+    (measure,) = (str(name) for name in dataset.data_vars if name != "diverged")
+    for text in dataset["learner"].values.tolist():
         curves = dataset.sel(learner=text)
         errors[text] = statistics.final(curves, measure).values
         mean = statistics.interval(errors[text])
@@ -128,7 +134,7 @@ def rank(dataset: "xarray.Dataset", learners: Sequence[str], measure: str) -> Co
 def compare(
     problem: Problem,
     learners: Sequence[str],
-    measure: str = "rmsve",
+    measure: str | None = None,
     *,
     num_steps: int = 1_000_000,
     num_runs: int = 30,
@@ -145,4 +151,4 @@ def compare(
         seed=seed,
         on_progress=on_progress,
     )
-    return rank(dataset, learners, measure)
+    return rank(dataset)

@@ -16,6 +16,7 @@ from ..engine import Engine, request
 from ..mdp import Problem
 from ..problems import digest
 from ..types import Learner, LearnerFactory
+from .source import trace
 
 if TYPE_CHECKING:
     import xarray
@@ -50,7 +51,8 @@ class Experiment:
 
     - `build`: Makes the problem of a case.
     - `cases`: The arguments of `build` and their values; every combination is a case.
-    - `learners`: Gives the learners of a problem by name, as [run] of the engine takes them.
+    - `learners`: Gives the learners of a problem by name, as [run] of the engine takes them; it is
+      called for each target with the problem that has it.
     - `measures`: What is measured; see [MEASURES].
     - `num_runs`: How many runs there are of everything, each on a stream of its own.
     - `seed`: Chooses the streams: run $n$ has the seed $2^{32}\,\mathrm{seed} + n$, so that
@@ -60,7 +62,7 @@ class Experiment:
     - `derive`: What is computed afterwards from the results of a case, such as the exact meaning of
       recorded weights: a function from the problem and its dataset to another dataset.
     - `definitions`: What each learner is, and what is derived from it, as text that changes when
-      it does. Only a store needs them: it keeps results under what defines them.
+      it does; else the source that it consists of. A store keeps results under what defines them.
     - `metadata`: What else a reader should know, as JSON can hold it.
     """
 
@@ -89,6 +91,12 @@ class Experiment:
         if self.num_records is not None:
             checks.count("num_records", self.num_records)
         checks.seed(self.seed)
+        for axis in self.grid:
+            if axis in self.cases:
+                raise ValueError(
+                    f"grid: {axis!r} is an argument of the problem, and so already an axis of the "
+                    "results; in the expressions of learners give it another name"
+                )
         if self.seed >= 2**31:  # as a netCDF file can hold it
             raise ValueError(f"seed: got {self.seed}; below 2^31 is required")
 
@@ -137,6 +145,19 @@ class Experiment:
         request.parse_count("record_every", self.window())
         return tuple(units)
 
+    def define(self, problem: Problem, learner: str) -> str:
+        """Returns what a learner is: its definition, or the source that it consists of."""
+        if learner in self.definitions:
+            return self.definitions[learner]
+        factory = self.learners(problem)[learner]
+        try:
+            return trace(factory if self.derive is None else (factory, self.derive)).definition
+        except ValueError as error:
+            raise ValueError(
+                f"definitions: {learner!r} has none, and results are kept under what defines them; "
+                f"{error}"
+            ) from None
+
     def num_updates(self) -> int:
         """Returns how many updates of learners a run of the experiment makes."""
         return sum(unit.num_updates for unit in self.units)
@@ -175,10 +196,6 @@ class Unit:
     def definition(self) -> dict[str, object]:
         """All that its curves depend on, except for the grid and the runs."""
         experiment = self.experiment
-        if self.learner not in experiment.definitions:
-            raise ValueError(
-                f"definitions: {self.learner!r} has none; results are kept under what defines them"
-            )
         targets = {
             label: checksum(label, {"target": policy})
             for label, policy in (experiment.target_policies(self.problem) or {}).items()
@@ -186,7 +203,7 @@ class Unit:
         return {
             "format": FORMAT,
             "problem": digest(self.problem),
-            "learner": experiment.definitions[self.learner],
+            "learner": experiment.define(self.problem, self.learner),
             "targets": targets,
             "measures": sorted(experiment.measures),
             "num_steps": experiment.num_steps,

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .. import oracle, schedules
+from .._files import checksum
 from .._validation import unknown
 from ..agents import Konda, linear, over_states, tabular, undamped
 from ..agents.actor_critic import actor_critic
@@ -17,6 +18,7 @@ from ..agents.exact_critics import exact_action_values, exact_emphasis
 from ..learners import LEARNERS
 from ..mdp import Problem
 from ..types import Learner, LearnerFactory, Number
+from .source import import_function, module_texts, Source
 
 Value: TypeAlias = Any
 """What an expression stands for: a number, an array, a list, a schedule, a policy, a learner."""
@@ -49,19 +51,37 @@ QUANTITIES: dict[str, Callable[[Problem], Value]] = {
 }
 
 
+OWN = r"[A-Za-z_][\w.]*:[A-Za-z_]\w*"
+"""A function of a module, such as `mylearners:tdrc`."""
+QUOTED = r"\"[^\"]*\"|'[^']*'"
+TOKENS = rf"{QUOTED}|\^|(?P<own>{OWN})|\[(?P<spans>[^\[\]]*:[^\[\]]*)\]"
+"""What `_parse` translates, and texts in quotes, which it leaves as they are."""
+
+
 def _parse(text: str) -> ast.expr:
-    """Parses Python's syntax, where `^` is a power and `[1:5]` a span, except in quotes."""
+    """Parses Python's syntax, where `^` is a power, `[1:5]` a span and `module:name` a function."""
+    own: dict[str, str] = {}
 
     def translate(match: re.Match[str]) -> str:
-        if match["span"]:
-            return f"span({match['span'].replace(':', ',')})"
+        if match["spans"]:
+            spans = match["spans"].split(",")
+            parts = [f"span({part.replace(':', ',')})" if ":" in part else part for part in spans]
+            return f"joined({', '.join(parts)})"
+        if match["own"]:
+            placeholder = f"_own_{len(own)}"
+            own[placeholder] = match["own"]
+            return placeholder
         return "**" if match[0] == "^" else match[0]
 
-    python = re.sub(r"\"[^\"]*\"|'[^']*'|\^|\[(?P<span>[^\[\]]*:[^\[\]]*)\]", translate, text)
+    python = re.sub(TOKENS, translate, text)
     try:
-        return ast.parse(python.strip(), mode="eval").body
+        expression = ast.parse(python.strip(), mode="eval").body
     except SyntaxError as error:
         raise ValueError(f"{text!r} cannot be read: {error.msg}") from None
+    for node in ast.walk(expression):
+        if isinstance(node, ast.Name):
+            node.id = own.get(node.id, node.id)
+    return expression
 
 
 def _evaluate(
@@ -112,10 +132,13 @@ def parse_numbers(text: str) -> list[float]:
     """Parses the values of a grid, such as `0.1 * 2^[1:-6]`, where both ends count.
 
     It has numbers, `+ - * / ^`, lists such as `[0, 1e-3]`, and spans `[first:last]` or
-    `[first:last:step]`.
+    `[first:last:step]`, which may be entries of a list: `[0, 2:8:2]`.
     """
     node = _parse(text)
-    functions: dict[str, Function] = {"span": lambda *ends: _span(*map(float, ends))}
+    functions: dict[str, Function] = {
+        "span": lambda *ends: _span(*map(float, ends)),
+        "joined": lambda *parts: np.hstack(parts),
+    }
     try:
         values = np.asarray(_evaluate(node, functions, {}), float)
     except TypeError:
@@ -127,34 +150,68 @@ def canonical(text: str) -> str:
     """Returns the one form of an expression, whatever its spaces and its numbers' digits."""
     _parse(text)
     number = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-    tokens: list[str] = re.findall(rf"\"[^\"]*\"|'[^']*'|[A-Za-z_]\w*|{number}|\S", text)
+    tokens: list[str] = re.findall(rf"{QUOTED}|[A-Za-z_]\w*|{number}|\S", text)
     plain = [repr(float(token)) if re.fullmatch(number, token) else token for token in tokens]
     return "".join(token.removesuffix(".0") + " " * (token == ",") for token in plain)
 
 
+def _names(node: ast.expr) -> tuple[set[str], set[str]]:
+    """Returns the functions that an expression calls, and its other names."""
+    called = [child.func for child in ast.walk(node) if isinstance(child, ast.Call)]
+    calls = {function.id for function in called if isinstance(function, ast.Name)}
+    return calls, {child.id for child in ast.walk(node) if isinstance(child, ast.Name)} - calls
+
+
+def depends_on_target(text: str) -> bool:
+    """Whether an expression has exact quantities, which are those of a target policy."""
+    return bool({"emphasis", "values"} & _names(_parse(text))[1])
+
+
+def trace_expression(text: str) -> Source:
+    """Returns the one form of an expression, with the source of the functions that are not ours."""
+    modules = {name.partition(":")[0] for name in re.findall(OWN, re.sub(QUOTED, "", text))}
+    texts = {name: module_texts(name) for name in sorted(modules)}
+    digests = [f"{name} {checksum(text, {})[:16]}" for name, text in texts.items()]
+    definition = " with ".join([canonical(text), *digests])
+    return Source(definition, {name: t for some in texts.values() for name, t in some.items()})
+
+
 def parse_learner(
-    text: str, axes: Collection[str] = (), functions: Mapping[str, Function] | None = None
+    text: str,
+    axes: Collection[str] = (),
+    functions: Mapping[str, Function] | None = None,
+    imports: Collection[str] | None = None,
 ) -> Callable[[Problem], LearnerFactory]:
     """Parses a learner or an agent, such as `gem` or `etd(gem(0.025, ridge), step_size)`.
 
     The name of a learner alone stands for its function in `emphatic.learners`. In an expression,
     functions are those of `emphatic.learners`, and for agents `actor_critic` with the policies
     `tabular()`, `linear()` and `over_states(...)`. Names are axes of the grid, `gamma`, `emphasis`
-    and `values`; a text in quotes is a schedule, such as `"0.1/t^0.6"`.
+    and `values`; a text in quotes is a schedule, such as `"0.1/t^0.6"`. A learner of one's own is
+    `module:function(...)`: the module is imported, from the current folder, too.
+
+    **Arguments:**
+
+    - `axes`: The names of the grid's axes.
+    - `functions`: More functions by name, and others for some of the names above.
+    - `imports`: The modules that may be imported; by default those that the text names.
 
     **Returns:**
 
     From a problem, a function that makes the learner from values of those axes that it names.
     """
+    own = functions or {}
     if text in LEARNERS:
         return lambda problem: LEARNERS[text]
+    if re.fullmatch(OWN, text):
+        factory = _import(text, imports)
+        return lambda problem: factory
     node = _parse(text)
     if not isinstance(node, ast.Call):
         raise ValueError(f"{text!r} is not a call, such as gem(step_size)")
-    called = [child.func for child in ast.walk(node) if isinstance(child, ast.Call)]
-    calls = {function.id for function in called if isinstance(function, ast.Name)}
-    names = {child.id for child in ast.walk(node) if isinstance(child, ast.Name)} - calls
-    functions = {**LEARNERS, **FUNCTIONS, **(functions or {})}
+    calls, names = _names(node)
+    imported = {name: _import(name, imports) for name in sorted(calls) if ":" in name}
+    functions = {**LEARNERS, **FUNCTIONS, **imported, **own}
     for valid, used, kind in (
         ((*functions, *PROBLEM_FUNCTIONS), calls, "function"),
         ((*axes, *QUANTITIES), names, "name"),
@@ -164,6 +221,7 @@ def parse_learner(
                 raise unknown(kind, name, valid)
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = [inspect.Parameter(axis, keyword) for axis in axes if axis in names]
+    source = None if own else trace_expression(text)
 
     def bind(problem: Problem) -> LearnerFactory:
         problem_functions = {name: partial(f, problem) for name, f in PROBLEM_FUNCTIONS.items()}
@@ -172,7 +230,7 @@ def parse_learner(
         def make(**point: Number) -> Learner[Any, Any]:
             return _evaluate(node, {**functions, **problem_functions}, {**quantities, **point})
 
-        vars(make)["__signature__"] = inspect.Signature(parameters)
+        vars(make).update(__signature__=inspect.Signature(parameters), source=source)
         return make
 
     return bind
@@ -208,3 +266,14 @@ def _is_number(node: ast.expr) -> bool:
         or (isinstance(part, ast.Constant) and type(part.value) in (int, float))
         for part in ast.walk(node)
     )
+
+
+def _import(reference: str, imports: Collection[str] | None) -> Function:
+    """Imports a function, if its module is one of those that may be imported."""
+    module = reference.partition(":")[0]
+    if imports is not None and module not in imports:
+        raise ValueError(
+            f"{reference} is code, which a file does not import by itself; if you trust it, add "
+            f"--import {module}"
+        )
+    return import_function(reference)

@@ -27,10 +27,12 @@ class Plan(TypedDict):
 
 
 def make_plan(experiment: Experiment) -> Plan:
-    """Makes the plan of an experiment, whose learners must have definitions."""
+    """Makes the plan of an experiment, whose learners must have definitions or sources."""
     addresses: list[dict[str, str]] = [{} for _ in experiment.points()]
     problems = [""] * len(addresses)
+    definitions: dict[str, str] = {}
     for unit in experiment.units:
+        definitions.setdefault(unit.learner, str(unit.definition["learner"]))
         addresses[unit.case][unit.learner] = unit.address
         problems[unit.case] = problems[unit.case] or digest(unit.problem)
     about = dict(experiment.metadata)
@@ -42,7 +44,7 @@ def make_plan(experiment: Experiment) -> Plan:
         "layout": describe(experiment),
         "addresses": addresses,
         "problems": problems,
-        "definitions": dict(experiment.definitions),
+        "definitions": definitions,
         "about": about,
     }
 

@@ -8,17 +8,18 @@ import tomllib
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, cast, TypeAlias
+from typing import Any, cast, get_args, TypeAlias
 
 import numpy as np
 
 from .._validation import unknown
-from ..engine import MEASURES
+from ..engine import Engine, MEASURES, request
+from ..engine.run import DType
 from ..mdp import Problem
 from ..problems import builder
 from ..types import LearnerFactory
-from .experiment import Experiment, Selection, Target
-from .expressions import canonical, parse_learner, parse_numbers
+from .experiment import Experiment, Learners, Selection, Target
+from .expressions import depends_on_target, parse_learner, parse_numbers, trace_expression
 from .tracking import track_agents, TRACKED
 
 Toml: TypeAlias = Any
@@ -33,6 +34,7 @@ TARGETS: dict[str, Target] = {
 }
 """Target policies by name."""
 RULES = ("final", "area")
+CHOICES = {"dtype": get_args(DType), "engine": get_args(Engine)}
 
 
 class _Document:
@@ -85,21 +87,26 @@ class _Document:
         return cast(dict[str, Toml], table)
 
 
-def read(path: str | os.PathLike[str]) -> Experiment:
+def read(path: str | os.PathLike[str], imports: Collection[str] = ()) -> Experiment:
     """Reads an experiment in TOML, with the files that it names in its folder.
 
-    An error is a `ValueError` that names the line.
+    It imports no module but those in `imports`, for learners such as `mylearners:tdrc(0.1)`. An
+    error is a `ValueError` that names the line.
     """
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"file: {path} cannot be read: {error}") from None
-    return parse(text, path.name, path.parent, path.stem)
+    return parse(text, path.name, path.parent, path.stem, imports)
 
 
 def parse(
-    text: str, origin: str = "experiment", folder: Path = Path(), name: str = "experiment"
+    text: str,
+    origin: str = "experiment",
+    folder: Path = Path(),
+    name: str = "experiment",
+    imports: Collection[str] = (),
 ) -> Experiment:
     """Parses an experiment in TOML, which errors call `origin`; files it names are in `folder`."""
     document = _Document(text, origin)
@@ -110,15 +117,19 @@ def parse(
             raise ValueError(f"{origin}: {required!r} is missing")
     build, cases = _parse_problems(document, folder)
     grid = _parse_grid(document)
-    learners, definitions = _parse_learners(document, grid)
-    measures, tracked = _parse_measures(document)
+    targets = _parse_targets(document, folder)
+    learners, definitions = _parse_learners(document, grid, imports, targets or {})
+    first = build(**{key: values[0] for key, values in cases.items()})
+    measures, tracked = _parse_measures(document, lambda: learners(first), grid)
     if tracked:
         definitions = {label: f"paths({text})" for label, text in definitions.items()}
-    targets = _parse_targets(document, folder)
     selection = _parse_selection(document, measures)
     defaults = {"steps": 0, "runs": 30, "seed": 0, "record_every": 1000}
     counts = {key: document.whole_number(key, default) for key, default in defaults.items()}
     records = document.whole_number("records", 0) if "records" in table else None
+    for key, known in CHOICES.items():
+        if (choice := table.get(key, known[0])) not in known:
+            raise document.error(unknown(key, str(choice), known), key)
     try:
         return Experiment(
             name=str(table.get("name", name)),
@@ -141,6 +152,10 @@ def parse(
             metadata={"text": text, "measures": list(measures), "runs": counts["runs"]},
         )
     except ValueError as error:
+        name, _, message = str(error).partition(": ")
+        key = name.removeprefix("num_")
+        if key in table:
+            raise document.error(message, key) from None
         raise ValueError(f"{origin}: {error}") from None
 
 
@@ -176,6 +191,8 @@ def _parse_problems(
         )
     if single is not None:
         single = {"name": single} if isinstance(single, str) else single
+        if not isinstance(single, dict):
+            raise document.error(f"got {single!r}; a name or a table is required", "problem")
         build, points = _parse_problem(document, single, folder, "problem")
         if points[0]:
             return build, {key: tuple(single[key]) for key in points[0]}
@@ -184,9 +201,12 @@ def _parse_problems(
     for name, arguments in several.items():
         arguments = {"name": arguments} if isinstance(arguments, str) else arguments
         arguments = {"name": name, **arguments}
-        build, points = _parse_problem(document, arguments, folder, "problems", name)
+        keys = "problems", name
+        build, points = _parse_problem(document, arguments, folder, *keys)
         for point in points:
             label = " ".join([name, *(f"{key}={value}" for key, value in point.items())])
+            if label in builds:
+                raise document.error(f"{label!r} is there twice; give it another name", *keys)
             builds[label] = partial(build, **point)
     return partial(_build_one, builds), {"problem": tuple(builds)}
 
@@ -237,7 +257,10 @@ def _parse_grid(document: _Document) -> dict[str, list[float]]:
 
 
 def _parse_learners(
-    document: _Document, grid: Mapping[str, list[float]]
+    document: _Document,
+    grid: Mapping[str, list[float]],
+    imports: Collection[str],
+    targets: Collection[str],
 ) -> tuple[Callable[[Problem], dict[str, LearnerFactory]], dict[str, str]]:
     """Returns what makes the learners of a problem by label, and their definitions."""
     parsed: dict[str, Callable[[Problem], LearnerFactory]] = {}
@@ -246,19 +269,30 @@ def _parse_learners(
         try:
             if not isinstance(expression, str):
                 raise ValueError(f"got {expression!r}; an expression in quotes is required")
-            parsed[label] = parse_learner(expression, grid)
-            definitions[label] = canonical(expression)
+            parsed[label] = parse_learner(expression, grid, imports=imports)
+            definitions[label] = trace_expression(expression).definition
+            if {*targets} - {"own"} and depends_on_target(expression):
+                definitions[label] += " of each target"
         except ValueError as error:
             raise document.error(error, "learners", label) from None
     return (lambda problem: {label: bind(problem) for label, bind in parsed.items()}), definitions
 
 
-def _parse_measures(document: _Document) -> tuple[tuple[str, ...], bool]:
-    """Returns what is measured, and whether it is the paths of agents."""
+def _parse_measures(
+    document: _Document, learners: Callable[[], Learners], grid: Mapping[str, list[float]]
+) -> tuple[tuple[str, ...], bool]:
+    """Returns what is measured, by default what the learners estimate; and if agents' paths are."""
     measures = _as_list(document.table.get("measures", []))
     known = (*MEASURES, *TRACKED)
     if not measures:
-        raise ValueError(f"{document.origin}: 'measures' is missing; known: {', '.join(known)}")
+        axes = request.parse_axes(grid)
+        factories = request.parse_learners(learners(), axes)
+        try:
+            if request.find_agents(factories, axes) == set(factories):
+                return TRACKED[:1], True
+            return request.default_measures(factories, axes), False
+        except ValueError as error:
+            raise ValueError(f"{document.origin}: {error}") from None
     for name in measures:
         if name not in known:
             raise document.error(unknown("measure", str(name), known), "measures")
