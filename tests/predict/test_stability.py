@@ -83,8 +83,8 @@ def require_no_false_stable(seed):
 
 
 def test_no_step_size_is_falsely_called_stable():
-    """Among them an interval that is narrow, and small margins that agree by chance."""
-    assert [require_no_false_stable(seed) for seed in (0, 2, 3, 113, 329)] == [0] * 5
+    """Among them narrow intervals and gaps, and margins that agree by chance."""
+    assert [require_no_false_stable(seed) for seed in (2, 3, 113, 329, 753)] == [0] * 5
 
 
 @pytest.mark.slow

@@ -14,9 +14,9 @@ from .affine import affine_maps, AffineMap, Factory, require_memory
 
 EXAMPLE = 0.125  # a step size at which the structure of a learner is derived
 MAX_FACTOR = 2.0**26  # how far from the natural step size: smaller ones may hide directions
-RATIO = 2.0**0.5  # of neighbouring step sizes of a scan
+COARSE, FINE, CHEAP = 0.5, 0.125, 200  # factors of two of a scan; fine for so many numbers
 AGREEMENT = 0.1  # relative, of a margin and that of the mean field, where this decides
-MANY = 3  # step sizes in a row that agree, for one can do so by chance
+AGREEING = 1.5  # factors of two over which they agree, for one step size can do so by chance
 TURN, MAX_TURN = 0.98, 12  # of a margin relative to its neighbours' where it is refined, in steps
 PRECISION = 1e-6  # of the end of an interval, relative
 NOISE, ROUNDING = 1e-12, 1e-15  # of a margin, and of that of the mean field
@@ -129,8 +129,12 @@ def _scan(
 
     low, high = ends
     size, num_agree, points = min(high, natural * MAX_FACTOR), 0, dict[float, float]()
-    ratio = min(RATIO, (high / low) ** 0.25) if low else RATIO
-    while size > max(low * ratio**0.5, natural / MAX_FACTOR) and (low or num_agree < MANY):
+    matrix = maps(EXAMPLE).observable().matrix
+    octaves = FINE if len(matrix) * matrix.shape[1] <= CHEAP else COARSE
+    ratio = min(2.0**octaves, (high / low) ** 0.25) if low else 2.0**octaves
+    while size > max(low * ratio**0.5, natural / MAX_FACTOR) and (
+        low or num_agree * octaves < AGREEING
+    ):
         affine = maps(size).observable()
         here, small = margin(affine), limit(affine)
         if points and abs(here) <= NOISE:
