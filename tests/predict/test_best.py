@@ -72,7 +72,8 @@ def test_the_best_step_size_is_no_local_minimum():
 
 
 def test_no_step_size_of_a_fine_grid_is_better():
-    for seed in range(4):
+    """Among them one where no step is best, and one where the best is far above the others."""
+    for seed in (0, 12, 272):
         require_best(seed)
 
 

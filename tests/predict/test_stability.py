@@ -83,7 +83,8 @@ def require_no_false_stable(seed):
 
 
 def test_no_step_size_is_falsely_called_stable():
-    assert [require_no_false_stable(seed) for seed in range(6)] == [0] * 6
+    """Among them narrow intervals and gaps, and margins that agree by chance."""
+    assert [require_no_false_stable(seed) for seed in (2, 3, 113, 329, 753)] == [0] * 5
 
 
 @pytest.mark.slow

@@ -19,7 +19,8 @@ from .stability import EXAMPLE, MAX_FACTOR, natural_step_size
 
 Criterion: TypeAlias = Literal["final", "area"]
 """How a step size is chosen: by the error after all steps, or by its mean square over them."""
-PER_OCTAVE, MANY = 2, 8  # step sizes of a scan for each factor of two; large ones, where cheap
+DENSITIES = (2, 8)  # step sizes of a scan for each factor of two, small and large ones
+COARSE = (1, 2)  # the same where there are many unknowns
 CHEAP = 500  # unknowns
 LARGEST = 64.0  # relative to the natural step size
 SMALL, LARGE = 1 / 32, 1000.0  # a drift by which weights hardly move, a ratio of errors
@@ -92,7 +93,7 @@ def minimize_error(
     exponents = scan_exponents(maps, num_steps)
     errors = [error(exponent) for exponent in exponents]
     while errors[-1] < LARGE * min(errors) and len(errors) < MAX_SCAN:
-        exponents.append(exponents[-1] + 1.0 / PER_OCTAVE)
+        exponents.append(exponents[-1] + 0.5)
         errors.append(error(exponents[-1]))
     while errors[0] <= min(errors) and len(errors) < MAX_SCAN:  # no step is best: how small?
         exponents.insert(0, exponents[0] - 1.0)
@@ -121,6 +122,6 @@ def scan_exponents(maps: Callable[[float], AffineMap], num_steps: int) -> list[f
     smallest = SMALL / num_steps / max(drift, 1 / natural / MAX_FACTOR)
     low, middle = np.log2(min(smallest, natural)), np.log2(natural)
     is_cheap = recursion(maps(EXAMPLE).observable()).size <= CHEAP
-    density = MANY if is_cheap else PER_OCTAVE
-    high = np.arange(middle, middle + np.log2(LARGEST), 1.0 / density)
-    return [*np.arange(low, middle, 1.0 / PER_OCTAVE), *high]
+    below, above = DENSITIES if is_cheap else COARSE
+    high = np.arange(middle, middle + np.log2(LARGEST), 1.0 / above)
+    return [*np.arange(low, middle, 1.0 / below), *high]

@@ -14,7 +14,7 @@ from ..types import Critic, Estimand
 from . import moments
 from .affine import affine_map, AffineMap
 from .initial import Initial
-from .stability import mean_square_margin
+from .stability import is_stable_in_mean_square
 
 ErrorMeasure: TypeAlias = Literal["emphasis", "value"]
 """The exact function that predictions are compared with: the emphasis or the (action) values."""
@@ -179,7 +179,7 @@ def mean_root_mean_square(
 
 def stationary_limit(affine: AffineMap, form: Float[np.ndarray, "z n n"]) -> Limit:
     """Computes the limit of an observable map; `form` is its [error_form]."""
-    if mean_square_margin(affine) <= 0.0:
+    if not is_stable_in_mean_square(affine):
         return Limit(np.inf, None, None)
     operator, path = _path(affine, np.array([10**9]))
     unknowns = path.limit()

@@ -13,10 +13,10 @@ from . import moments
 from .affine import affine_maps, AffineMap, Factory, require_memory
 
 EXAMPLE = 0.125  # a step size at which the structure of a learner is derived
-MAX_FACTOR = 2.0**30  # how far from the natural step size stability is decided
-RATIO = 2.0**0.5  # of neighbouring step sizes of a scan
+MAX_FACTOR = 2.0**26  # how far from the natural step size: smaller ones may hide directions
+COARSE, FINE, CHEAP = 0.5, 0.125, 200  # factors of two of a scan; fine for so many numbers
 AGREEMENT = 0.1  # relative, of a margin and that of the mean field, where this decides
-MANY = 3  # step sizes in a row that agree, for one can do so by chance
+AGREEING = 1.5  # factors of two over which they agree, for one step size can do so by chance
 TURN, MAX_TURN = 0.98, 12  # of a margin relative to its neighbours' where it is refined, in steps
 PRECISION = 1e-6  # of the end of an interval, relative
 NOISE, ROUNDING = 1e-12, 1e-15  # of a margin, and of that of the mean field
@@ -129,11 +129,18 @@ def _scan(
 
     low, high = ends
     size, num_agree, points = min(high, natural * MAX_FACTOR), 0, dict[float, float]()
-    ratio = min(RATIO, (high / low) ** 0.25) if low else RATIO
-    while size > max(low * ratio**0.5, natural / MAX_FACTOR) and (low or num_agree < MANY):
+    matrix = maps(EXAMPLE).observable().matrix
+    octaves = FINE if len(matrix) * matrix.shape[1] <= CHEAP else COARSE
+    ratio = min(2.0**octaves, (high / low) ** 0.25) if low else 2.0**octaves
+    while size > max(low * ratio**0.5, natural / MAX_FACTOR) and (
+        low or num_agree * octaves < AGREEING
+    ):
         affine = maps(size).observable()
-        points[size], small = margin(affine), limit(affine)
-        num_agree = num_agree + 1 if abs(points[size] - small) <= AGREEMENT * abs(small) else 0
+        here, small = margin(affine), limit(affine)
+        if points and abs(here) <= NOISE:
+            break
+        points[size] = here
+        num_agree = num_agree + 1 if abs(here - small) <= AGREEMENT * abs(small) else 0
         size /= ratio
     if low:
         points[low] = evaluate(low)
@@ -173,6 +180,21 @@ def _scan(
     return tuple(zip(bounds[::2], bounds[1::2], strict=True))
 
 
+def is_stable_in_mean(affine: AffineMap) -> bool:
+    """Whether the mean of every difference of weights vanishes.
+
+    What rounding hides is decided by the mean field, here and below.
+    """
+    margin = mean_margin(affine)
+    return bool((margin if abs(margin) > NOISE else mean_field_margin(affine)) > 0.0)
+
+
+def is_stable_in_mean_square(affine: AffineMap) -> bool:
+    """Whether the second moments of every difference of weights vanish."""
+    margin = mean_square_margin(affine)
+    return bool((margin if abs(margin) > NOISE else mean_field_margin(affine)) > 0.0)
+
+
 def mean_field_margin(affine: AffineMap) -> float:
     """Returns the margin of the mean of small steps: how fast the slowest mode decays."""
     margin = -np.linalg.eigvals(affine.mean_field).real.max(initial=-1.0)
@@ -190,10 +212,7 @@ def mean_field_square_margin(affine: AffineMap) -> float:
 
 
 def mean_margin(affine: AffineMap) -> float:
-    """Returns how much the mean of the slowest difference of weights shrinks in a step.
-
-    What rounding hides is decided by the mean field.
-    """
+    """Returns how much the mean of the slowest difference of weights shrinks in a step."""
     count, size = len(affine.start), affine.matrix.shape[1]
     require_memory(f"the mean of {count * size} unknowns", 24 * (count * size) ** 2)
     operator = np.zeros((count, size, count, size))
@@ -202,8 +221,7 @@ def mean_margin(affine: AffineMap) -> float:
     ):
         operator[z_next, :, z] += p * B
     matrix = operator.reshape(count * size, count * size)
-    margin = float(1.0 - np.abs(np.linalg.eigvals(matrix)).max(initial=0.0))
-    return margin if abs(margin) > NOISE else mean_field_margin(affine)
+    return float(1.0 - np.abs(np.linalg.eigvals(matrix)).max(initial=0.0))
 
 
 def mean_square_margin(affine: AffineMap) -> float:
@@ -212,7 +230,7 @@ def mean_square_margin(affine: AffineMap) -> float:
     Their recursion $L$ maps positive semidefinite matrices to such, so that its radius is below 1
     exactly if some $X \succ 0$ has $X - LX \succ 0$. The solution of $X - LX = I$ decides: it is
     such an $X$, or is not positive. The number is the inverse of its mean eigenvalue, and goes
-    through 0 with a slope; what rounding hides is decided by the mean field.
+    through 0 with a slope.
     """
     if not affine.matrix.shape[1]:
         return 1.0
@@ -228,8 +246,6 @@ def mean_square_margin(affine: AffineMap) -> float:
         solution = _solve_krylov(operator, identity)
     eigenvalues = np.linalg.eigvalsh(operator.unpack(solution))
     margin = 1.0 / abs(eigenvalues.mean())
-    if margin <= NOISE:
-        return mean_field_square_margin(affine)
     return margin if eigenvalues.min() > 0.0 else -margin
 
 

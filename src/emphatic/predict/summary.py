@@ -24,7 +24,7 @@ from .curve import (
 )
 from .exponent import estimate_lyapunov
 from .initial import Initial
-from .stability import EXAMPLE, find_thresholds, Maps, mean_margin, mean_square_margin
+from .stability import EXAMPLE, find_thresholds, is_stable_in_mean, is_stable_in_mean_square, Maps
 
 NUM_WINDOWS = 1000  # of a simulated run
 TIMES_PER_DECADE = 20
@@ -101,8 +101,8 @@ def summarize(
     }
     if stability:
         report("stability of this step size")
-        summary["is_stable_in_mean"] = mean_margin(affine) > 0.0
-        summary["is_stable_in_mean_square"] = mean_square_margin(affine) > 0.0
+        summary["is_stable_in_mean"] = is_stable_in_mean(affine)
+        summary["is_stable_in_mean_square"] = is_stable_in_mean_square(affine)
         if step_size is not None:
             thresholds = find_thresholds(maps_for("stable step sizes"))
             summary |= {
