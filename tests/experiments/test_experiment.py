@@ -235,9 +235,17 @@ def test_neither_grid_nor_runs_nor_words_change_an_address(same):
     assert DEFINED.units[0].address == dataclasses.replace(DEFINED, **same).units[0].address
 
 
-def test_a_learner_without_a_definition_has_no_address():
-    with pytest.raises(ValueError, match=r"^definitions: 'gem' has none"):
-        _ = EXPERIMENT.units[0].address
+def test_a_learner_without_a_definition_has_the_address_of_its_source_if_that_is_known():
+    def bound(value):
+        return lambda problem: {"gem": lambda step_size: (value, learners.gem(step_size))[1]}
+
+    known, other, unknown = (
+        dataclasses.replace(EXPERIMENT, learners=bound(value), targets=None).units[0]
+        for value in (1, 2, object())
+    )
+    assert known.address != other.address
+    with pytest.raises(ValueError, match=r"^definitions: 'gem' has none, .*'object'"):
+        _ = unknown.address
 
 
 # Ctrl-C
