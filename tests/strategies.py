@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import random
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from hypothesis import strategies as st
@@ -20,7 +20,7 @@ LARGEST_RADIUS = 0.98
 """Of the targets' discounted chains, so that a test's tolerance can be an honest one."""
 
 
-def of_anything(learner):
+def of_anything(learner: Any) -> Any:
     """The same learner or factory, which does not say what it estimates: all measures fit it."""
     if isinstance(learner, Learner):
         return dataclasses.replace(learner, estimates=None)
