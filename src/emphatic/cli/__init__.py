@@ -25,11 +25,12 @@ HELP = """\
   emphatic certify baird --features one-hot --ridge 1e-6 --step-size 1/t^0.8
   emphatic predict baird --learner gem --step-size 0.025 --steps 1e6 --best
   emphatic export gymnasium --env Taxi-v4 --out taxi.npz
-  emphatic compare baird --learners "gem(0.025)" "followon()" --measure emphasis_error
+  emphatic compare baird --learners "gem(0.025)" "followon()"
   emphatic sweep critics.toml --dry-run
   emphatic status results/critics
   emphatic reproduce emphasis --out results
   emphatic report results/emphasis results/critics --out report.html
+  emphatic export results/critics --csv
   emphatic train --env Pendulum-v1 --algorithm cof-pac --out pendulum
   emphatic evaluate pendulum --episodes 20
 
