@@ -14,6 +14,7 @@ from ..engine.tasks import OnProgress
 from ..mdp import Problem
 from .completion import complete
 from .compute import run
+from .dataset import measure_names
 from .experiment import Experiment
 from .expressions import parse_learner, trace_expression
 from .store import load_dataset
@@ -105,7 +106,7 @@ def rank(dataset: "xarray.Dataset") -> Comparison:
     """
     rows: list[Row] = []
     errors: dict[str, np.ndarray] = {}
-    (measure,) = (str(name) for name in dataset.data_vars if name != "diverged")
+    (measure,) = measure_names(dataset)
     for text in dataset["learner"].values.tolist():
         curves = dataset.sel(learner=text)
         errors[text] = statistics.final(curves, measure).values

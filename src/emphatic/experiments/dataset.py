@@ -150,3 +150,13 @@ def assemble(
     }
     dataset = xarray.Dataset(assembly.arrays, assembly.coordinates, attributes)
     return dataset.assign({name: dataset[name].astype(str) for name in ("engine", "reason")})
+
+
+def measure_names(dataset: "xarray.Dataset") -> list[str]:
+    """Returns the variables that are measures: numbers for every learner, run and time."""
+    dimensions = set(dataset["diverged"].dims)
+    return [
+        str(name)
+        for name, values in dataset.data_vars.items()
+        if values.dtype.kind == "f" and {"learner", "run", "time"} <= set(values.dims) <= dimensions
+    ]

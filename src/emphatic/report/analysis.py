@@ -8,9 +8,10 @@ from typing import Any, TYPE_CHECKING
 import numpy as np
 
 from .. import statistics
+from ..experiments.dataset import measure_names
 from ..statistics import Interval
 from .scale import thin
-from .section import measure_names, Section
+from .section import Section
 
 if TYPE_CHECKING:
     import xarray

@@ -6,6 +6,7 @@ from typing import Any, TYPE_CHECKING
 
 from .._validation import unknown
 from ..certify.certificate import Certificate
+from ..experiments.dataset import measure_names
 from ..mdp import Problem
 
 if TYPE_CHECKING:
@@ -107,16 +108,6 @@ class Section:
         for name in (*self.measures, *self.thresholds):
             if all(name not in measure_names(results) for results in self.datasets):
                 raise unknown("measures", name, measures)
-
-
-def measure_names(dataset: "xarray.Dataset") -> list[str]:
-    """The variables that are measures: numbers for every learner, run and time."""
-    dimensions = set(dataset["diverged"].dims)
-    return [
-        str(name)
-        for name, values in dataset.data_vars.items()
-        if values.dtype.kind == "f" and {"learner", "run", "time"} <= set(values.dims) <= dimensions
-    ]
 
 
 def _check_choice(name: str, value: str, choices: Iterable[str]) -> None:
