@@ -143,7 +143,7 @@ def test_the_learner_of_ones_own_in_the_guide_is_compared_swept_and_reported(
     for command in commands:
         assert main([*command, *(size if command[0] != "report" else [])]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "rmsve after 200 steps" in out
+    assert "rmsve, 2 runs of 200 steps" in out
     assert "mylearners:tdrc(0.1) " in out
     assert "mylearners:tdrc(step_size)" in Path("report.html").read_text()
     names: dict[str, Any] = {"__name__": "__main__"}

@@ -332,7 +332,7 @@ def test_a_curved_prediction_is_not_linear_even_if_it_starts_from_zero():
 def test_sparse_problems_have_the_measures_of_their_dense_ones():
     problem, target = build(SHAPES[2], 5, varying=True)
     arguments: Any = {"num_steps": 3, "record_every": 1, "target": target, "dtype": "float64"}
-    makes = {"gem": learners.gem(0.1, 0.2)}
+    makes = {"gem": of_anything(learners.gem(0.1, 0.2))}
     names = [*OF_STATES, "fixed_point_distance"]
     dense, stored = (
         run(p, makes, measures=names, **arguments) for p in (problem, as_sparse(problem))

@@ -591,6 +591,7 @@ def test_learners_meet_the_same_states_on_every_engine_and_in_every_precision():
             record_every=1,
             seeds=[6],
             target=target,
+            measures=["emphasis_error"],
             engine=engine,
             dtype=dtype,
         )

@@ -199,14 +199,26 @@ def find_estimand(factories: Mapping[str, LearnerFactory], axes: Axes) -> Estima
 
 def default_measures(factories: Mapping[str, LearnerFactory], axes: Axes) -> tuple[str, ...]:
     """Returns the error of what the learners estimate, which must be one thing."""
+    agents = find_agents(factories, axes)
+    if agents:
+        raise _not_of_agents("errors", agents)
     estimand = find_estimand(factories, axes)
     fitting = [name for name, measure in MEASURES.items() if measure.estimates == estimand]
     if estimand is None or not fitting:
-        kind = "do not say what they estimate" if estimand is None else f"estimate {estimand}"
+        problem = (
+            "does not say what it estimates" if estimand is None else "has no error of its own"
+        )
         raise ValueError(
-            f"measures: {', '.join(factories)} {kind}; give a measure: {', '.join(MEASURES)}"
+            f"measures: {next(iter(factories))!r} {problem}; give one of {', '.join(MEASURES)}"
         )
     return (fitting[0],)
+
+
+def _not_of_agents(measures: str, agents: Collection[str]) -> ValueError:
+    return ValueError(
+        f"measures: {measures} cannot be taken of the agents {', '.join(sorted(agents))}; ask for "
+        "weights, and track what they mean"
+    )
 
 
 def _plain(estimand: Estimand | None) -> str:
@@ -229,10 +241,7 @@ def parse_measures(
                 raise unknown("measures", name, (*MEASURES, "weights"))
         measures = {name: MEASURES[name] for name in measures if name != "weights"}
     if measures and agents:
-        raise ValueError(
-            f"measures: {', '.join(measures)} cannot be taken of the agents "
-            f"{', '.join(sorted(agents))}; ask for weights, and track what they mean"
-        )
+        raise _not_of_agents(", ".join(measures), agents)
     for name, measure in measures.items():
         if not isinstance(measure, Measure) or name in (*DIMENSIONS, *axes, "weights", "diverged"):
             raise ValueError(f"measures: {name!r} is {measure!r}; a Measure with a name of its own")
