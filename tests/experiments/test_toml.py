@@ -269,7 +269,7 @@ def test_nothing_is_measured_by_default_where_the_learners_estimate_different_th
     agents = AGENTS.replace('measures = ["objective", "gradient_norm", "bias_norm"]\n', "")
     assert toml.parse(agents).metadata["measures"] == ["objective"]
     constants = text.replace("etd(followon(), 2^-9)", "constant(1)")
-    with pytest.raises(ValueError, match=r"'gtd2' does not say what it estimates; give one of emph"):
+    with pytest.raises(ValueError, match=r"'gtd2' does not say what it estimates; give one"):
         toml.parse(constants.replace("gtd2(step_size)", "constant(step_size)"))
 
 
