@@ -60,9 +60,8 @@ def run_learners(
 ) -> "xarray.Dataset":
     """Runs learners, as [parse_learner] reads them, on the same streams; returns their errors.
 
-    Learners that estimate different things are refused. By default the measure is the error of
-    what they estimate. With a folder the errors are kept in a store, with the title of the problem
-    and the command, and the same call resumes.
+    With a folder the errors are kept in a store, with the title of the problem and the command,
+    and the same call resumes.
     """
     if len(set(learners)) < max(2, len(learners)):
         raise ValueError(f"learners: got {len(learners)}; two or more different ones are required")
@@ -96,14 +95,7 @@ def run_learners(
 
 
 def rank(dataset: "xarray.Dataset") -> Comparison:
-    """Ranks learners by the errors that [run_learners] returned.
-
-    **Returns:**
-
-    `rows`, the learners from the smallest to the largest mean final error, with bootstrap intervals
-    (`low` and `high`, 95 %), the area under the curve and the runs that diverged; and `pairs`, for
-    each learner and the next one the paired difference of their means and the two-sided sign test.
-    """
+    """Ranks learners by the errors of their runs, for [compare]."""
     rows: list[Row] = []
     errors: dict[str, np.ndarray] = {}
     (measure,) = measure_names(dataset)
@@ -142,7 +134,17 @@ def compare(
     seed: int = 0,
     on_progress: OnProgress | None = None,
 ) -> Comparison:
-    """Compares the errors of learners on the same streams: [rank] of [run_learners]."""
+    """Compares the errors of learners, as [parse_learner] reads them, on the same streams.
+
+    Learners that estimate different things are refused. By default the measure is the error of
+    what they estimate.
+
+    **Returns:**
+
+    `rows`, the learners from the smallest to the largest mean final error, with bootstrap intervals
+    (`low` and `high`, 95 %), the area under the curve and the runs that diverged; and `pairs`, for
+    each learner and the next one the paired difference of their means and the two-sided sign test.
+    """
     dataset = run_learners(
         problem,
         learners,
