@@ -88,6 +88,7 @@ def require_equal(actual, expected, tolerance=0.0):
     assert {**vars(actual[2]), "theta": None} == {**vars(expected[2]), "theta": None}
 
 
+@pytest.mark.slow
 def test_more_steps_and_more_runs_continue_to_what_all_give_at_once(begin):
     folder, *_ = begin("grown", 100, (0, 1))
     part = begin("grown", 200, (0, 1))

@@ -366,8 +366,15 @@ def test_scan_gives_the_same_bits_for_every_number_of_threads():
     assert_same(many, one)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(("learner", "measure"), [("gtd2", "rmsve"), ("gq2", "rmsqe")])
+@pytest.mark.parametrize(
+    ("learner", "measure", "dtype"),
+    [
+        ("gq2", "rmsqe", "float64"),
+        pytest.param("gq2", "rmsqe", "float32", marks=pytest.mark.slow),
+        pytest.param("gtd2", "rmsve", "float64", marks=pytest.mark.slow),
+        pytest.param("gtd2", "rmsve", "float32", marks=pytest.mark.slow),
+    ],
+)
 def test_a_scan_grown_by_runs_and_values_has_the_bits_of_one_computed_at_once(
     learner, measure, dtype
 ):

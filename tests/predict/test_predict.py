@@ -574,6 +574,7 @@ def test_simulation_agrees_with_the_exact_curve(problem, name, step_size):
     require_agreement(problem, name, step_size, num_runs=1000, num_steps=100)
 
 
+@pytest.mark.slow
 def test_simulation_agrees_from_the_first_step_on_where_the_start_is_not_stationary():
     problem, _ = build((3, 2, 2, 5), 11, varying=True)
     assert np.abs(problem.start - problem.stationary).max() > 0.2
