@@ -29,6 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "types": set(),
     "_validation": set(),
     "_files": set(),
+    "_schema": {"_files"},
     "_markov": set(),
     "statistics": {"_validation"},
     "schedules": {"types", "_validation"},
