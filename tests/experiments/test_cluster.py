@@ -19,6 +19,7 @@ from emphatic import learners, problems
 from emphatic.experiments import cluster, complete, compute, Experiment, provenance, store
 
 distributed = pytest.importorskip("distributed")
+psutil = pytest.importorskip("psutil")
 
 
 def experiment(make=None, **changes) -> Experiment:
@@ -136,6 +137,80 @@ def test_a_unit_that_another_process_has_is_waited_for(tmp_path, expected, sched
 
     assert_identical(run_on_cluster(whole, folder, scheduler, on_progress=on_progress), expected)
     assert reported[-1] == whole.num_updates()
+
+
+# Other users of the machine
+
+STRANGER = """
+import asyncio, http.client, os, sys
+from distributed import rpc, Security
+
+OWN = Security.temporary()
+if os.getuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+
+def ask_http(address, path):
+    connection = http.client.HTTPConnection(address, timeout=5)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+async def ask(address, security):
+    arguments = security.get_connection_args("client")
+    try:
+        async with asyncio.timeout(2), rpc(address, connection_args=arguments, timeout=1) as server:
+            return bool(await server.identity())
+    except (OSError, TimeoutError, ValueError):
+        return False
+
+async def main(*addresses):
+    paths = "/", "/status", "/info/main/workers.html", "/json/counts.json", "/metrics", "/health"
+    tcp = asyncio.gather(*[ask(f"tcp://{address}", Security()) for address in addresses])
+    tls = asyncio.gather(*[ask(f"tls://{address}", OWN) for address in addresses])
+    http = [any(ask_http(address, path) for path in paths) for address in addresses]
+    for answers in zip(await tcp, await tls, http):
+        print(*[kind for kind, answer in zip(("tcp", "tls", "http"), answers) if answer])
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def list_listening() -> set[str]:
+    """Returns the addresses at which this process and its children listen."""
+    own = psutil.Process()
+    sockets = [socket for p in (own, *own.children()) for socket in p.net_connections("tcp")]
+    return {f"{s.laddr.ip}:{s.laddr.port}" for s in sockets if s.status == psutil.CONN_LISTEN}
+
+
+def ask_as_another_user(*addresses: str) -> list[str]:
+    """Returns how each address answers another user, who has another certificate."""
+    command = [sys.executable, "-c", STRANGER, *addresses]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\n")
+
+
+def test_another_user_reaches_an_open_scheduler(scheduler):
+    """So that the next test shows something."""
+    assert ask_as_another_user(scheduler.removeprefix("tcp://")) == ["tcp", ""]
+
+
+def test_no_other_user_reaches_a_local_cluster():
+    before = list_listening()
+    with cluster._connect("local", 1, 1) as (client, _):
+        assert client.submit(abs, -1).result() == 1
+        addresses = list_listening() - before
+        assert client.scheduler.address.partition("://")[2] in addresses
+        assert len(addresses) >= 5  # scheduler, nanny, worker, and HTTP of two
+        assert {address.partition(":")[0] for address in addresses} == {"127.0.0.1"}
+        assert ask_as_another_user(*addresses) == [""] * (len(addresses) + 1)
+        for worker in psutil.Process().children():
+            shown = [*worker.cmdline(), *worker.environ().values()]
+            assert not any("PRIVATE KEY" in text for text in shown)
 
 
 # What goes wrong
@@ -290,9 +365,12 @@ def test_what_cannot_be_a_cluster_is_one_clear_error(
         cluster.complete(experiment(), tmp_path / "store", address, num_workers=workers)
 
 
-def test_without_dask_the_extra_is_named(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(ValueError, match=r"Dask is not installed; run pip install 'emphatic\[clu"):
+@pytest.mark.parametrize(
+    ("module", "name"), [("distributed", "Dask"), ("cryptography", "cryptography")]
+)
+def test_without_dask_or_cryptography_the_extra_is_named(tmp_path, monkeypatch, module, name):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ValueError, match=rf"{name} is not installed; run pip install 'emphatic\[c"):
         cluster.complete(experiment(), tmp_path / "store", "local")
     assert not (tmp_path / "store").exists()
 

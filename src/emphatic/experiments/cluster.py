@@ -35,6 +35,7 @@ _CONNECT_TIMEOUT = 5.0  # seconds
 _LOOK_EVERY = 1.0  # seconds, at the workers
 _WORKER_TIMEOUT = 60.0  # seconds without a worker, after which a message says so
 _SPARE_FILES = 128  # that may be open besides those of units in flight
+_NO_ROUTES = {f"distributed.{role}.http.routes": [] for role in ("scheduler", "worker")}
 _IGNORE_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"  # it is for us alone
 _NO_SCHEDULER = "cluster: its scheduler is gone; what is finished is kept, run the same again"
 _NOT_INSTALLED = "cluster: {} is not installed; run pip install 'emphatic[cluster]'"
@@ -86,6 +87,8 @@ def require_cluster(address: str, num_workers: int | None) -> None:
     """Raises a `ValueError` if this cannot be a cluster."""
     if find_spec("distributed") is None:
         raise ValueError(_NOT_INSTALLED.format("Dask"))
+    if address == "local" and find_spec("cryptography") is None:
+        raise ValueError(_NOT_INSTALLED.format("cryptography"))
     if address not in ("local", "slurm") and not re.fullmatch(r"(\w+://)?[^\s:/]+:\d+", address):
         raise unknown("cluster", address, ("local", "slurm", "tcp://HOST:PORT"))
     if num_workers is not None and num_workers < 1:
@@ -127,9 +130,13 @@ def _connect(
 
 @contextmanager
 def _start_local(num_workers: int) -> Generator[Any, None, None]:
-    """Starts processes on this machine, with one thread each, and again when they die."""
+    """Starts processes on this machine, with one thread each, and again when they die.
+
+    They talk TLS with a certificate of their own, which is only in their memory: whoever else
+    connects is turned away. They have no dashboard, and serve nothing over HTTP.
+    """
     from dask import config
-    from distributed import LocalCluster
+    from distributed import LocalCluster, Security
 
     before = dict(os.environ)  # Dask sets the number of OpenMP's threads, also here
     options: dict[str, Any] = {
@@ -137,14 +144,18 @@ def _start_local(num_workers: int) -> Generator[Any, None, None]:
         "threads_per_worker": 1,
         "processes": True,
         "memory_limit": None,
-        "dashboard_address": "127.0.0.1:0",
+        "security": Security.temporary(),
+        "host": "127.0.0.1",
+        "dashboard_address": None,
         "silence_logs": logging.CRITICAL,
-        "scheduler_kwargs": {"allowed_failures": _MAX_DEATHS},
+        "scheduler_kwargs": {
+            "allowed_failures": _MAX_DEATHS,
+            "dashboard_address": "127.0.0.1:0",  # a server without routes
+        },
         "preload": [*config.get("distributed.worker.preload"), _IGNORE_CTRL_C],
     }
     try:
-        cluster = LocalCluster(**options)
-        with cluster:
+        with config.set(_NO_ROUTES), LocalCluster(**options) as cluster:
             yield cluster
     except RuntimeError as error:
         if "failed to start" not in str(error):
