@@ -38,10 +38,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     "problems": {"_validation", "_files", "mdp"},
     "oracle": {"types", "_validation", "_markov", "mdp"},
     "agents": {"types", "_validation", "schedules", "mdp"},
-    "engine": {"types", "_validation", "mdp", "learners", "oracle"},
+    "engine": {
+        *("types", "_validation", "_files", "schedules"),
+        *("mdp", "learners", "oracle", "agents"),
+    },
     "certify": {"types", "_validation", "_markov", "schedules", "mdp", "oracle", "agents"},
     "predict": {"types", "_validation", "mdp", "oracle", "engine"},
-    "experiments": {"types", "_validation", "_files", "statistics", "schedules", *SCIENCE},
+    "experiments": {
+        *("types", "_validation", "_files", "statistics", "schedules"),
+        *("mdp", "problems", "oracle", "engine"),
+    },
     "deep": {"types", "_validation", "_files", "statistics"},
     "figures": {
         *("types", "_validation", "_files", "statistics", "schedules"),

@@ -150,7 +150,7 @@ def parse_learner_options(
 ) -> tuple[LearnerFactory, float | None]:
     """Returns what makes the learner from a step size, and the step size; None if it has none."""
     from .. import _validation as checks
-    from ..experiments.expressions import parse_learner, separate_step_size
+    from ..engine.expressions import parse_learner, separate_step_size
 
     text, step_size, ridge = options.learner, options.step_size, options.ridge
     checks.ridge(ridge)

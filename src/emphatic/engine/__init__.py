@@ -1,6 +1,7 @@
 """Engines: thousands of learners on one stream of experience, compiled."""
 
 from ..types import LearnerFactory as LearnerFactory
+from . import expressions as expressions
 from .experience import Experience as Experience, Program as Program
 from .measures import Measure as Measure, MEASURES as MEASURES
 from .request import Axes as Axes, Learners as Learners, Measures as Measures, Targets as Targets

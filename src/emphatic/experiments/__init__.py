@@ -1,12 +1,6 @@
 """Experiments: described as data, computed in units, kept in a store, compared."""
 
-from . import (
-    cluster as cluster,
-    expressions as expressions,
-    shards as shards,
-    store as store,
-    toml as toml,
-)
+from . import cluster as cluster, shards as shards, store as store, toml as toml
 from .compare import compare as compare
 from .completion import complete as complete
 from .compute import compute as compute, Estimate as Estimate, estimate as estimate, run as run

@@ -17,13 +17,13 @@ from queue import Empty, SimpleQueue
 from typing import Any, TYPE_CHECKING
 
 from .._validation import unknown
+from ..engine.source import install, trace
 from ..engine.tasks import num_cores, OnProgress
 from .claims import POLL_EVERY
 from .completion import Claims, complete_with
 from .compute import compute
 from .experiment import Experiment, Unit
 from .provenance import provenance, versions
-from .source import install, trace
 from .store import begin, OnMessage, Store
 
 if TYPE_CHECKING:

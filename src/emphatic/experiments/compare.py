@@ -10,13 +10,13 @@ import numpy as np
 from .. import statistics
 from .._validation import unknown
 from ..engine import MEASURES, request
+from ..engine.expressions import parse_learner, trace_expression
 from ..engine.tasks import OnProgress
 from ..mdp import Problem
 from .completion import complete
 from .compute import run
 from .dataset import measure_names
 from .experiment import Experiment
-from .expressions import parse_learner, trace_expression
 from .store import load_dataset
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike
 from .. import _validation as checks
 from .._files import checksum, Json
 from ..engine import Engine, request
+from ..engine.source import trace
 from ..mdp import Problem
 from ..problems import digest
 from ..types import Learner, LearnerFactory
-from .source import trace
 
 if TYPE_CHECKING:
     import xarray

@@ -14,12 +14,12 @@ import numpy as np
 
 from .._validation import unknown
 from ..engine import Engine, MEASURES, request
+from ..engine.expressions import depends_on_target, parse_learner, parse_numbers, trace_expression
 from ..engine.run import DType
 from ..mdp import Problem
 from ..problems import builder
 from ..types import LearnerFactory
 from .experiment import Experiment, Learners, Selection, Target
-from .expressions import depends_on_target, parse_learner, parse_numbers, trace_expression
 from .tracking import track_agents, TRACKED
 
 Toml: TypeAlias = Any

@@ -4,8 +4,8 @@ import dataclasses
 
 import jax
 
+from ..engine.expressions import parse_learner
 from ..experiments.experiment import Experiment
-from ..experiments.expressions import parse_learner
 from ..learners import gem, GEMState
 from ..types import Key, Learner, Scalar, StepSize, Transition
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from emphatic import learners, problems
+from emphatic.engine.source import install, module_texts, trace
 from emphatic.experiments import complete, Experiment, store, toml
-from emphatic.experiments.source import install, module_texts, trace
 
 from ..cli.command import run
 
@@ -162,7 +162,7 @@ def test_what_a_function_has_bound_is_part_of_it():
 
 SCRIPT = """
 from emphatic import learners
-from emphatic.experiments.source import trace
+from emphatic.engine.source import trace
 FACTOR = {factor}
 OTHER = {other}
 def scale(x):

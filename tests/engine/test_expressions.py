@@ -9,7 +9,7 @@ import pytest
 
 from emphatic import learners, oracle, problems, schedules
 from emphatic.agents import actor_critic, linear, tabular, undamped
-from emphatic.experiments import expressions
+from emphatic.engine import expressions
 from emphatic.oracle import enumerate_samples
 from emphatic.types import Agent
 
