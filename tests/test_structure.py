@@ -35,7 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "schedules": {"types", "_validation"},
     "mdp": {"types", "_validation", "_markov"},
     "learners": {"types", "_validation", "schedules"},
-    "problems": {"_validation", "_files", "mdp"},
+    "problems": {"_validation", "_files", "_schema", "mdp"},
     "oracle": {"types", "_validation", "_markov", "mdp"},
     "agents": {"types", "_validation", "schedules", "mdp"},
     "engine": {

@@ -1,14 +1,19 @@
-"""Files that are written whole or not at all: arrays, JSON, folders and locks."""
+"""Files that are checked as they are read, and written whole or not at all; folders and locks."""
 
 import dataclasses
 import errno
 import fcntl
 import hashlib
 import json
+import math
 import os
+import stat
 import tempfile
+import warnings
+import zipfile
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from io import BufferedIOBase, BufferedReader
 from pathlib import Path
 from typing import Any, cast, IO, TypeAlias
 
@@ -17,6 +22,9 @@ from safetensors import safe_open, SafetensorError
 from safetensors.numpy import save as to_safetensors
 
 PARTIAL = ".part"  # the end of the name of a file that is not whole yet
+MAX_TEXT, MAX_ARRAY, MAX_FILE = 10**8, 2**32, 2**38  # bytes of what is read
+REAL, WHOLE, TEXT = "biuf", "iu", "U"  # kinds of types of arrays
+HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 Json: TypeAlias = Mapping[str, object]
@@ -82,29 +90,124 @@ def write_arrays(
         file.write(data)
 
 
-def read_arrays(path: StrPath) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+def open_file(path: StrPath, name: str, max_bytes: int = MAX_FILE) -> BufferedReader:
+    """Opens a regular file of at most so many bytes; a `ValueError` for anything else.
+
+    A FIFO or a device is never waited for. `name` is what the error calls the argument.
+    """
+    path = os.fspath(path)
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except FileNotFoundError:
+        raise ValueError(f"{name}: {path} does not exist") from None
+    except (OSError, ValueError) as error:  # such as a name with a zero byte
+        reason = getattr(error, "strerror", None) or error
+        raise ValueError(f"{name}: {path!r} cannot be read: {reason}") from None
+    status = os.fstat(handle)
+    if stat.S_ISREG(status.st_mode) and status.st_size <= max_bytes:
+        return os.fdopen(handle, "rb")
+    os.close(handle)
+    reason = f"it has {status.st_size} bytes; at most {max_bytes} are read"
+    if not stat.S_ISREG(status.st_mode):
+        is_folder = stat.S_ISDIR(status.st_mode)
+        reason = f"it is {'a directory' if is_folder else 'a device or a pipe'}, not a file"
+    raise ValueError(f"{name}: {path} cannot be read: {reason}")
+
+
+def read_bytes(path: StrPath, name: str, max_bytes: int = MAX_TEXT) -> bytes:
+    """Reads a regular file of at most so many bytes; see [open_file]."""
+    with open_file(path, name, max_bytes) as file:
+        return file.read(max_bytes)
+
+
+def read_text(path: StrPath, name: str) -> str:
+    """Reads a text in UTF-8; see [open_file]."""
+    try:
+        return read_bytes(path, name).decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{name}: {path} cannot be read: it is not UTF-8: {error}") from None
+
+
+def read_npy(path: StrPath, name: str) -> np.ndarray:
+    """Reads the real numbers of a `.npy` file; a `ValueError` for anything else.
+
+    No more than the file holds is allocated, and nothing in it is executed.
+    """
+    with open_file(path, name, MAX_ARRAY) as file:
+        size = os.fstat(file.fileno()).st_size
+        return _parse_npy(file, size, REAL, f"{name}: {path}")
+
+
+def read_npz(path: StrPath, name: str, kinds: Mapping[str, str]) -> dict[str, np.ndarray]:
+    """Reads arrays of a `.npz` file: those by these names that it has, of these kinds of types.
+
+    Nothing else in it is unpacked, and no more than an array holds is allocated.
+    """
+    arrays: dict[str, np.ndarray] = {}
+    with open_file(path, name, MAX_ARRAY) as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+                for key in (key for key in kinds if key in members):
+                    if (size := members[key].file_size) > MAX_ARRAY:
+                        raise ValueError(f"{key!r} has {size} bytes; at most {MAX_ARRAY} are read")
+                    with archive.open(members[key]) as member:
+                        data = cast(BufferedIOBase, member)
+                        arrays[key] = _parse_npy(data, size, kinds[key], f"its array {key!r}")
+                        if member.read(1):  # at the end the archive's checksum is compared
+                            raise ValueError(f"its array {key!r} is longer than it says")
+        except Exception as error:  # of zipfile and what it unpacks with, which list none
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
+            raise ValueError(f"{name}: {path} cannot be read as a .npz file: {reason}") from None
+    return arrays
+
+
+def _parse_npy(file: BufferedIOBase, size: int, kinds: str, origin: str) -> np.ndarray:
+    """Reads an array of the given kinds of types from a file of the given size."""
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of Python's parser
+            read_header = HEADERS[np.lib.format.read_magic(file)]
+            shape, is_fortran, dtype = read_header(file)
+    except Exception as error:  # of Python's parser, which reads the header
+        reason = " ".join(str(error).split())[:100] or type(error).__name__
+        raise ValueError(f"{origin} cannot be read as .npy: its header: {reason}") from None
+    if dtype.kind not in kinds or not dtype.itemsize or (dtype.kind != "U" and dtype.itemsize > 8):
+        required = {REAL: "real numbers", WHOLE: "whole numbers"}.get(kinds, "text")
+        raise ValueError(f"{origin} holds {str(dtype)[:60]}; {required} required")
+    num_bytes = math.prod(shape) * dtype.itemsize
+    if min(shape, default=1) < 0 or len(shape) > 32 or max(shape, default=0) > MAX_ARRAY:
+        raise ValueError(f"{origin} has the shape {str(shape)[:60]}, which no array has")
+    data = file.read(num_bytes) if num_bytes <= size else b""
+    if len(data) < num_bytes:
+        raise ValueError(f"{origin} is cut off: it needs {num_bytes} bytes, and has {size}")
+    array = np.frombuffer(data, dtype)
+    return array.reshape(shape[::-1]).T if is_fortran else array.reshape(shape)
+
+
+def read_arrays(path: StrPath, name: str = "path") -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Reads the arrays and the text that [write_arrays] wrote; a `ValueError` if it cannot."""
-    with _open(path) as file:
+    with _open_arrays(path, name) as file:
         names = file.keys()
         return {name: file.get_tensor(name) for name in names}, file.metadata() or {}
 
 
-def read_metadata(path: StrPath) -> dict[str, str]:
+def read_metadata(path: StrPath, name: str = "path") -> dict[str, str]:
     """Reads the text alone, which is fast however large the arrays are."""
-    with _open(path) as file:
+    with _open_arrays(path, name) as file:
         return file.metadata() or {}
 
 
 @contextmanager
-def _open(path: StrPath) -> Generator[Any, None, None]:
+def _open_arrays(path: StrPath, name: str) -> Generator[Any, None, None]:
+    open_file(path, name).close()
     try:
         reader: Any = safe_open(os.fspath(path), "np")
         with reader as file:
             yield file
-    except FileNotFoundError:
-        raise ValueError(f"{os.fspath(path)} does not exist") from None
-    except (OSError, SafetensorError) as error:
-        raise ValueError(str(error)) from None
+    except (OSError, ValueError, SafetensorError) as error:
+        raise ValueError(f"{name}: {path} cannot be read: {error}") from None
+    except (AttributeError, TypeError) as error:  # such as of bfloat16
+        raise ValueError(f"{name}: {path} has an array that NumPy cannot hold: {error}") from None
 
 
 def _sync(folder: Path) -> None:

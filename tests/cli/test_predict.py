@@ -139,7 +139,7 @@ def test_ctrl_c_stops_a_prediction(capsys, monkeypatch):
         ("predict baird --steps 0", "steps: got 0"),
         ("predict baird --runs 3", "runs: got 3"),
         ("predict baird --plot picture.abc", "ends in 'abc'"),
-        ("predict baird --initial nothing.npy", "initial: nothing.npy cannot be read"),
+        ("predict baird --initial nothing.npy", "initial: nothing.npy does not exist"),
         ("predict two_state --learner gme(0.1)", "did you mean 'gem'?"),
         ("predict two_state --learner gem(0.1) --step-size 0.2", "gem(0.1) has its own; leave out"),
         ("predict two_state --learner gem(0.1) --ridge 0.2", "ridge: got 0.2, but gem(0.1) has"),

@@ -1,5 +1,6 @@
 """`emphatic solve`: tables, JSON, targets from files, pictures."""
 
+import os
 import warnings
 from pathlib import Path
 
@@ -177,13 +178,18 @@ def test_a_picture_that_cannot_be_written_is_one_line(capsys, tmp_path):
 
 
 def test_a_file_that_is_no_target_is_one_line(capsys, tmp_path):
-    for name, content in (("a.npy", b"\x93NUMPY"), ("b.txt", b"one two"), ("c.npy", b"")):
+    files = {"a.npy": b"\x93NUMPY", "b.txt": b"one two", "c.npy": b"", "d.csv": b"1+2j,3\n" * 9}
+    os.mkfifo(tmp_path / "e.npy")
+    np.save(tmp_path / "f.npy", np.ones((7, 2), complex))
+    np.save(tmp_path / "g.npy", np.ones((7, 2), "M8[s]"))
+    for name in (*files, "e.npy", "f.npy", "g.npy"):
         path: Path = tmp_path / name
-        path.write_bytes(content)
+        if name in files:
+            path.write_bytes(files[name])
         status, _, err = run(capsys, "solve", "baird", "--target", str(path))
         assert status == 2
         assert err.count("\n") == 1
-        assert "cannot be read" in err
+        assert "cannot be read" in err or "real numbers required" in err
 
 
 @pytest.mark.parametrize(

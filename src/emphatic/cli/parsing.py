@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import inspect
 import io
+import os
 import re
 import warnings
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._files import read_npy, read_text
 from .._validation import unknown
 from ..mdp import Problem
 
@@ -30,7 +32,7 @@ def load_target(problem: Problem, name: str | None) -> ArrayLike | None:
 
     if name in TARGETS:
         return TARGETS[name](problem)
-    if not Path(name).exists():
+    if not os.path.exists(name):
         raise unknown("target", name, (*TARGETS, "a file that exists"))
     return load_array("target", Path(name), 2)
 
@@ -39,14 +41,15 @@ def load_array(name: str, path: Path | None, num_axes: Literal[1, 2]) -> np.ndar
     """Reads the file of an option; a text of one row or column has as many axes as required."""
     if path is None:
         return None
+    if path.suffix == ".npy":
+        return read_npy(path, name)
+    text, delimiter = read_text(path, name), "," if path.suffix == ".csv" else None
     try:
-        if path.suffix == ".npy":
-            return np.load(path, allow_pickle=False)
         with warnings.catch_warnings(action="ignore"):  # an empty file has a wrong shape, too
-            delimiter = "," if path.suffix == ".csv" else None
-            return np.loadtxt(path, delimiter=delimiter, ndmin=num_axes)
-    except (OSError, ValueError, EOFError) as error:
-        raise ValueError(f"{name}: {path} cannot be read: {error}") from None
+            return np.loadtxt(io.StringIO(text), delimiter=delimiter, ndmin=num_axes)
+    except (ValueError, OverflowError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ValueError(f"{name}: {path} cannot be read as numbers: {reason}") from None
 
 
 def summary_line(docstring: str) -> str:

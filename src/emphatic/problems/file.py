@@ -1,20 +1,21 @@
 """Problems in files: one `.npz`, plain arrays, no pickle."""
 
 import os
-import zipfile
-import zlib
 
 import numpy as np
 from scipy import sparse
 
-from .._files import atomic_write, checksum
+from .._files import atomic_write, checksum, read_npz, REAL, TEXT, WHOLE
+from .._schema import show
 from ..mdp import ArrayField, MDP, Problem
 
 FORMAT = "emphatic problem 1"
 ARRAYS = ("reward", "discount", "behavior", "interest", "start", "target", "labels")
 MATRICES = ("transition", "x", "xa")  # dense under their name, csr as four arrays
-PARTS = ("data", "indices", "indptr", "shape")
-UNREADABLE = (OSError, ValueError, EOFError, AttributeError, RuntimeError)
+PARTS = {"data": REAL, "indices": WHOLE, "indptr": WHOLE, "shape": WHOLE}
+KINDS = {"format": TEXT} | dict.fromkeys((*ARRAYS, *MATRICES), REAL)
+KINDS |= {f"{name}.{part}": kind for name in MATRICES for part, kind in PARTS.items()}
+"""The arrays of a file, and the kinds of types that they may have."""
 
 
 def save(problem: Problem, path: str | os.PathLike) -> None:
@@ -56,20 +57,7 @@ def load(path: str | os.PathLike) -> Problem:
     have the defaults of [Problem]. Everything is checked as if it were given to [MDP] and
     [Problem].
     """
-    try:
-        # np.load leaves a file open that it cannot read, unless the file is ours.
-        with open(path, "rb") as handle:
-            if not zipfile.is_zipfile(handle):
-                raise ValueError("it is not a .npz archive, or only a part of one")
-            handle.seek(0)
-            file = np.load(handle, allow_pickle=False)
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise ValueError("it is not a .npz archive")
-            arrays = {key: file[key] for key in file.files}
-    except FileNotFoundError:
-        raise ValueError(f"path: {path} does not exist") from None
-    except (*UNREADABLE, zlib.error, zipfile.BadZipFile) as error:
-        raise ValueError(f"path: {path} cannot be read as a problem: {error}") from None
+    arrays = read_npz(path, "path", KINDS)
 
     def read(name: str) -> ArrayField:
         if f"{name}.data" not in arrays:
@@ -82,12 +70,12 @@ def load(path: str | os.PathLike) -> Problem:
             return matrix
         except KeyError as error:
             raise ValueError(f"path: {path} lacks the key {error} of a csr matrix") from None
-        except (TypeError, ValueError) as error:
+        except (IndexError, OverflowError, TypeError, ValueError) as error:
             raise ValueError(f"path: {path} has a broken csr matrix {name}: {error}") from None
 
     file_format = str(arrays.get("format", FORMAT))
     if file_format != FORMAT:
-        raise ValueError(f"path: {path} has the format {file_format!r}; {FORMAT!r} is required")
+        raise ValueError(f"path: {path} has the format {show(file_format)}; {FORMAT!r} is required")
     fields = {name: read(name) for name in (*MATRICES, *ARRAYS)}
     for name in ("transition", "reward", "discount", "behavior", "interest", "x"):
         if fields[name] is None:

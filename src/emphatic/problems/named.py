@@ -1,7 +1,7 @@
 """Problems by name or file."""
 
+import os
 from collections.abc import Callable
-from pathlib import Path
 
 from .._validation import unknown
 from ..mdp import Problem
@@ -27,7 +27,7 @@ def builder(name: str) -> Callable[..., Problem]:
     """Returns the function that makes a problem, from a name or the path of a `.npz` file."""
     if name.replace("-", "_") in NAMED:
         return NAMED[name.replace("-", "_")]
-    if name.endswith(".npz") or Path(name).exists():
+    if name.endswith(".npz") or os.path.exists(name):
 
         def from_file() -> Problem:
             """A problem read from a file."""
