@@ -1,5 +1,6 @@
 """Problems: a Markov decision process, a behaviour policy, an interest and features."""
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -12,6 +13,7 @@ from scipy import sparse
 
 from . import _markov, _validation as checks
 from ._markov import Matrix
+from ._work import require_memory
 from .types import Array, Sample, Transition
 
 ArrayField: TypeAlias = Any
@@ -101,10 +103,8 @@ class MDP:
                 raise ValueError(f"discount: got {self.discount:g}; a number must lie in [0, 1)")
         elif len(invalid := np.argwhere((self.discount < 0) | (self.discount > 1))):
             index = tuple(invalid[0].tolist())
-            raise ValueError(
-                f"discount: entry {index} is {self.discount[index]:g}; a discount that varies "
-                "must lie in [0, 1]"
-            )
+            got = f"entry {index} is {self.discount[index]:g}"
+            raise ValueError(f"discount: {got}; a discount that varies must lie in [0, 1]")
 
     def __repr__(self) -> str:
         return f"MDP({_describe(self)})"
@@ -226,6 +226,9 @@ class Problem:
         assign("interest", interest)
         assign("x", self._features("x", self.x, (states,), "states, features"))
         if self.xa is None:
+            if not sparse.issparse(self.x):
+                num_bytes = 24 * states * actions**2 * self.x.shape[1]
+                require_memory("xa: the default", num_bytes, "give xa, or a sparse x")
             flat = sparse.kron(self.x, sparse.eye_array(actions), format="csr")
             order = np.arange(flat.shape[1]).reshape(-1, actions).T.ravel()  # a first, then k
             xa = flat[:, order]
@@ -233,10 +236,8 @@ class Problem:
         assign("xa", self._features("xa", self.xa, shape, "states, actions, features"))
         labels = np.arange(states) if self.labels is None else np.array(self.labels)
         if labels.shape != (states,) or not np.issubdtype(labels.dtype, np.integer):
-            raise ValueError(
-                f"labels: got {labels.dtype} of shape {labels.shape}; {states} whole numbers are "
-                "required"
-            )
+            got = f"got {labels.dtype} of shape {labels.shape}"
+            raise ValueError(f"labels: {got}; {states} whole numbers are required")
         assign("labels", checks.frozen(labels))
         start = self.stationary if self.start is None else self.start
         start = checks.nonnegative("start", checks.shaped("start", start, (states,), "states"))
@@ -320,6 +321,7 @@ class Problem:
     def dense_features(self) -> tuple[Float[np.ndarray, "s k"], Float[np.ndarray, "s a l"]]:
         r"""$X$ and $\tilde X$ as dense (s, k) and (s, a, l) arrays."""
         shape = (self.mdp.num_states, self.mdp.num_actions, -1)
+        require_memory("xa: a dense array of it", 8 * math.prod(self.xa_rows.shape))
         return _markov.as_dense(self.x), _markov.as_dense(self.xa).reshape(shape)
 
     def view(

@@ -8,7 +8,8 @@ import time
 import numpy as np
 import pytest
 
-from emphatic import learners, oracle, predict, problems
+from emphatic import _work, learners, oracle, predict, problems
+from emphatic.cli import prediction
 from emphatic.predict import cost, summary
 
 from ..predict.test_stability import diverging_problem
@@ -112,7 +113,29 @@ def test_a_long_prediction_says_beforehand_what_it_takes(capsys, monkeypatch):
     status, _, err = run(capsys, "predict", "two_state", "--steps", "10", "--no-stability")
     assert status == 0
     assert err.count("\n") == 1
-    assert re.search(r"12 unknowns, 1 MiB, about \d+ min \(Ctrl-C stops\)", err)
+    assert re.search(r"12 unknowns, 5.06 KiB, about \d+ min \(Ctrl-C stops\)", err)
+
+
+def test_more_than_a_day_begins_only_with_yes(capsys, monkeypatch):
+    monkeypatch.setattr(cost, "_flops_per_second", lambda: 1e-3)
+    arguments = "predict two_state --steps 10 --no-stability"
+    assert_refused(capsys, arguments, "predict: 12 unknowns would take about 277 days")
+    status, _, err = run(capsys, *arguments.split(), "--yes")
+    assert (status, err.count("\n")) == (0, 1)
+
+
+def test_the_stability_of_many_unknowns_is_found_only_where_it_is_asked_for(capsys, monkeypatch):
+    monkeypatch.setattr(cost, "MANY", 11)
+    monkeypatch.setattr(prediction, "LONG", 0.0)
+    arguments = "predict", "two_state", "--steps", "10"
+    _, out, err = run(capsys, *arguments)
+    assert "stable" not in out
+    assert "without the stability, which --stability finds" in err
+    _, out, err = run(capsys, *arguments, "--stability")
+    assert "stable in mean" in out
+    assert "--no-stability takes less" in err
+    monkeypatch.setattr(cost, "MANY", 12)
+    assert "stable in mean" in run(capsys, *arguments)[1]
 
 
 def test_ctrl_c_stops_a_prediction(capsys, monkeypatch):
@@ -148,8 +171,9 @@ def test_ctrl_c_stops_a_prediction(capsys, monkeypatch):
         ("predict two_state --learner constant(3)", "measure: not given"),
         ("predict two_state --learner gem(0.1) --measure value", "gem estimates the emphasis"),
         ("predict grid --width 40 --height 40", "second moments would need"),
-        ("predict garnet --num-states 300 --num-features 60", "GiB of memory"),
+        ("predict garnet --num-states 300 --num-features 60", "of memory, and 1 GiB are available"),
     ],
 )
-def test_bad_input_is_one_line_and_status_2(capsys, arguments, message):
+def test_bad_input_is_one_line_and_status_2(capsys, monkeypatch, arguments, message):
+    monkeypatch.setattr(_work, "available_memory", lambda: 2.0**30)
     assert_refused(capsys, arguments, message)

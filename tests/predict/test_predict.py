@@ -12,7 +12,7 @@ import jax
 import numpy as np
 import pytest
 
-from emphatic import learners, MDP, oracle, predict, Problem, problems, schedules, Softmax
+from emphatic import _work, learners, MDP, oracle, predict, Problem, problems, schedules, Softmax
 from emphatic.agents import actor_critic
 from emphatic.engine import Measure, run
 from emphatic.predict import moments
@@ -444,9 +444,11 @@ def test_weights_that_do_not_start_normal_must_be_given():
 
 
 def test_what_does_not_fit_is_refused_with_the_memory_it_would_need(monkeypatch):
-    problem = problems.garnet(300, 2, 3, 60)
-    with pytest.raises(ValueError, match=r"\d+ GiB of memory; at most 4 GiB"):
-        predict.learning_curve(problem, learners.gem(0.01), [10])
+    with monkeypatch.context() as small:
+        small.setattr(_work, "available_memory", lambda: 2.0**32)
+        problem = problems.garnet(300, 2, 3, 60)
+        with pytest.raises(ValueError, match=r"\d+ GiB of memory, and 4 GiB are available"):
+            predict.learning_curve(problem, learners.gem(0.01), [10])
     monkeypatch.setattr(moments, "DENSE", 10)
     monkeypatch.setattr(moments, "MIN_VECTORS", 8)
     monkeypatch.setattr(moments, "MAX_VECTORS", 16)

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Literal, TYPE_CHECKING
 
+from .. import _work as work
 from ..mdp import Problem
 from ..types import LearnerFactory
 from .parsing import load_array, load_target, parse_problem
@@ -43,8 +44,9 @@ class PredictOptions(TargetOptions):
     """The last step of the curve; 1e9 steps cost hardly more than 1e3."""
     initial: Path | None = None
     """A file (.npy, .csv or text) with the initial weights; else the learner's own."""
-    stability: bool = True
-    """Whether to find the stable step sizes, which takes longest on large problems."""
+    stability: bool | None = None
+    """Whether to find the stable step sizes, which takes longest; else for up to 100 000 unknowns.
+    """
     best: bool = False
     """Also find the step size with the smallest error after that many steps."""
     by: Literal["final", "area"] = "final"
@@ -55,6 +57,8 @@ class PredictOptions(TargetOptions):
     """Plot the curve to this file."""
     runs: int = 0
     """Also simulate this many runs, and plot their errors as dots."""
+    yes: bool = False
+    """Begin even what takes more than a day."""
 
 
 def predict_command(arguments: list[str]) -> int:
@@ -87,7 +91,7 @@ def predict_command(arguments: list[str]) -> int:
             initial=initial,
             best_by=options.by if options.best else None,
             stability=options.stability,
-            on_start=lambda cost: _announce(cost, options.stability),
+            on_start=lambda cost: _announce(cost, options),
             on_progress=on_progress,
         )
 
@@ -110,20 +114,17 @@ def predict_command(arguments: list[str]) -> int:
     return 0
 
 
-def _announce(cost: "Cost", has_stability: bool) -> None:
-    """Prints what a long prediction takes, before it begins."""
+def _announce(cost: "Cost", options: PredictOptions) -> None:
+    """Prints what a long prediction takes before it begins; refuses what needs confirmation."""
+    work.require_time(f"predict: {cost.unknowns:,} unknowns", cost.seconds, options.yes)
     if cost.seconds < LONG:
         return
-    minutes, mebibytes = cost.seconds / 60, max(1, round(cost.num_bytes / 2**20))
-    duration = f"{cost.seconds:.0f} s" if minutes < 2 else f"{minutes:.0f} min"
-    duration = f"{minutes / 60:.0f} hours" if minutes > 120 else duration
-    memory = f"{mebibytes} MiB" if mebibytes < 1024 else f"{mebibytes / 1024:.1f} GiB"
-    hint = "; --no-stability takes less" if has_stability else ""
-    print(
-        f"emphatic: {cost.unknowns:,} unknowns, {memory}, about {duration} (Ctrl-C stops{hint})",
-        file=sys.stderr,
-        flush=True,
-    )
+    size = f"{cost.unknowns:,} unknowns, {work.describe_bytes(cost.num_bytes)}"
+    hint = "; --no-stability takes less" if cost.has_stability else ""
+    if options.stability is None and not cost.has_stability:
+        hint = "; without the stability, which --stability finds"
+    duration = f"about {work.describe_duration(cost.seconds)}"
+    print(f"emphatic: {size}, {duration} (Ctrl-C stops{hint})", file=sys.stderr, flush=True)
 
 
 def describe_learner(text: str, step_size: float | None) -> str:

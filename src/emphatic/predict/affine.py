@@ -11,13 +11,13 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
+from .._work import require_memory
 from ..engine.linearization import linearize, vector_step
 from ..mdp import Problem
 from ..oracle.expectation import enumerate_samples
 from ..types import Agent, Array, Critic, Number, Sample
 from .initial import Initial, initial_weights, learner_name
 
-MAX_BYTES = 2**32  # a prediction that needs more memory is refused
 CHUNK_BYTES = 2**25  # of maps that are derived at once
 NUM_VECTORS = 256  # moments are stored at least this many times where they are many
 LATER_TIMES = (1, 2**30)  # where a step must be what it is at time 0
@@ -176,8 +176,8 @@ def affine_maps(
     probability, samples, outcome = enumerate_samples(problem, np.ones(problem.mdp.num_states))
     size = len(names)
     unknowns = problem.mdp.num_states * (size + 1) * (size + 2) // 2
-    require_memory(f"{unknowns:,} second moments", 16 * NUM_VECTORS * unknowns)
-    require_memory(f"{len(outcome):,} maps of {size} weights", 48 * len(outcome) * size**2)
+    require_memory(f"problem: {unknowns:,} second moments", 16 * NUM_VECTORS * unknowns)
+    require_memory(f"problem: {len(outcome):,} maps of {size} weights", 48 * len(outcome) * size**2)
     step = vector_step(problem, pi, unravel)
 
     @jax.jit
@@ -211,15 +211,6 @@ def affine_maps(
     return lambda step_size: _assemble(
         problem, outcome, probability, samples, maps(step_size), moments, names
     )
-
-
-def require_memory(subject: str, num_bytes: int) -> None:
-    """Raises a `ValueError` if that many bytes are more than a prediction may use."""
-    if num_bytes > MAX_BYTES:
-        raise ValueError(
-            f"problem: {subject} would need {num_bytes / 2**30:.3g} GiB of memory; at most "
-            f"{MAX_BYTES / 2**30:.3g} GiB are used"
-        )
 
 
 def _assemble(

@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy import sparse
 
-from .affine import AffineMap, NUM_VECTORS, require_memory
+from .._work import require_memory
+from .affine import AffineMap, NUM_VECTORS
 
 DENSE = 3000  # unknowns up to which the recursion is a matrix
 MIN_VECTORS, MAX_VECTORS = NUM_VECTORS, 2048  # vectors of a Krylov basis: at first, and at most
@@ -93,13 +94,13 @@ def homogeneous(affine: AffineMap) -> Recursion:
 def _recursion(affine: AffineMap, maps: np.ndarray) -> Recursion:
     chain = affine.probability, affine.source, affine.destination
     operator = Recursion(maps, *chain, len(affine.start))
-    require_memory(f"{operator.size:,} second moments", solver_bytes(operator.size))
+    require_memory(f"problem: {operator.size:,} second moments", solver_bytes(operator.size))
     return operator
 
 
 def solver_bytes(unknowns: int) -> int:
-    """Returns the memory for the matrix of so many unknowns, or for a first Krylov space."""
-    return 8 * unknowns * (3 * unknowns if unknowns <= DENSE else 2 * MIN_VECTORS)
+    """Returns the memory for the matrix of so many unknowns, or for two Krylov spaces."""
+    return 8 * unknowns * (3 * unknowns if unknowns <= DENSE else 5 * MIN_VECTORS)
 
 
 def initial_moments(affine: AffineMap) -> Float[np.ndarray, "z n n"]:
@@ -251,7 +252,8 @@ class Krylov:
         count = self.projected.shape[1]
         size = min(size, self.rows.shape[1])
         require_memory(
-            f"{size} vectors of {self.rows.shape[1]:,} moments", 16 * size * self.rows.shape[1]
+            f"problem: {size} vectors of {self.rows.shape[1]:,} moments",
+            16 * size * self.rows.shape[1],
         )
         rows, H = np.zeros((size + 1, self.rows.shape[1])), np.zeros((size + 1, size))
         rows[: count + 1], H[: count + 1, :count] = self.rows, self.projected

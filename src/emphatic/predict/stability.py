@@ -8,9 +8,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._work import require_memory
 from ..mdp import Problem
 from . import moments
-from .affine import affine_maps, AffineMap, Factory, require_memory
+from .affine import affine_maps, AffineMap, Factory
 
 EXAMPLE = 0.125  # a step size at which the structure of a learner is derived
 MAX_FACTOR = 2.0**26  # how far from the natural step size: smaller ones may hide directions
@@ -214,7 +215,7 @@ def mean_field_square_margin(affine: AffineMap) -> float:
 def mean_margin(affine: AffineMap) -> float:
     """Returns how much the mean of the slowest difference of weights shrinks in a step."""
     count, size = len(affine.start), affine.matrix.shape[1]
-    require_memory(f"the mean of {count * size} unknowns", 24 * (count * size) ** 2)
+    require_memory(f"problem: the mean of {count * size:,} unknowns", 24 * (count * size) ** 2)
     operator = np.zeros((count, size, count, size))
     for B, p, z, z_next in zip(
         affine.matrix, affine.probability, affine.source, affine.destination, strict=True

@@ -48,7 +48,7 @@ def summarize(
     measure: ErrorMeasure | None = None,
     initial: Initial = None,
     best_by: Criterion | None = None,
-    stability: bool = True,
+    stability: bool | None = True,
     on_start: OnStart | None = None,
     on_progress: OnProgress | None = None,
 ) -> dict[str, object]:
@@ -61,7 +61,8 @@ def summarize(
     - `step_size`: The step size; None if the learner has none.
     - `num_steps`: The last of the times.
     - `best_by`: What to choose the best step size by; None does not look for it.
-    - `stability`: Whether to decide the stability and to find the stable step sizes.
+    - `stability`: Whether to decide the stability and to find the stable step sizes; None does so
+      for up to 100 000 unknowns.
     - `on_start`: Called with the [Cost] before anything is computed.
     - `on_progress`: Called with what is computed next.
 
@@ -99,7 +100,7 @@ def summarize(
         f"{measure}_rmse": curve,
         "limit": stationary_limit(affine, form).rmse,
     }
-    if stability:
+    if cost.has_stability:
         report("stability of this step size")
         summary["is_stable_in_mean"] = is_stable_in_mean(affine)
         summary["is_stable_in_mean_square"] = is_stable_in_mean_square(affine)

@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from scipy import sparse
 
 from .. import _validation as checks
+from .._work import require_memory
 from ..mdp import MDP, Problem
 
 Triple: TypeAlias = tuple[int | np.integer | Int[np.ndarray, " s"], ...]  # (s, a, s')
@@ -34,6 +35,17 @@ def _draw_successors(
         if not repeats.any():
             return successors
         successors[repeats] = rng.integers(num_states, size=repeats.sum())
+
+
+def _require_memory(num_states: int, num_actions: int, branching: int, num_features: int) -> None:
+    """Raises a `ValueError` if the arrays of a problem are more than there is memory for."""
+    pairs = num_states * num_actions
+    num_bytes = 160 * pairs * branching + 100 * pairs + 24 * num_states * num_features
+    if num_states < SPARSE_FROM:
+        num_bytes += pairs * (48 * num_states + 24 * num_actions * num_features)
+    size = f"{num_states:,} states, {num_actions:,} actions and {num_features:,} features"
+    advice = "reduce num_states, num_actions, branching or num_features"
+    require_memory(f"garnet: {size}", num_bytes, advice)
 
 
 def garnet(
@@ -75,6 +87,7 @@ def garnet(
         raise ValueError(f"branching: got 1 with a single action; {reason} at least 2")
     checks.number("greediness", greediness, "a finite number is required")
     checks.seed(seed)
+    _require_memory(num_states, num_actions, branching, num_features)
     rng = np.random.default_rng(seed)
     cycle = rng.permutation(num_states)
     succession = np.empty(num_states, int)

@@ -4,8 +4,10 @@ import numpy as np
 from scipy import sparse
 
 from .. import _validation as checks
+from .._work import require_memory
 from ..mdp import MDP, Problem
 
+CELL_BYTES = 2000  # of memory that a cell takes while the grid is made
 MOVES = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])  # right, down, left, up
 
 
@@ -41,6 +43,8 @@ def grid(
         raise ValueError("width: got 1, with height 1; a grid needs at least 2 cells")
     checks.probability("slip", slip)
     num_states = width * height
+    advice = "reduce width or height"
+    require_memory(f"grid: {num_states:,} cells", CELL_BYTES * num_states, advice)
     column, row = np.arange(num_states) % width, np.arange(num_states) // width
     columns = np.clip(column[:, None] + MOVES[:, 0], 0, width - 1)
     successors = np.clip(row[:, None] + MOVES[:, 1], 0, height - 1) * width + columns
