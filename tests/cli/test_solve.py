@@ -216,7 +216,7 @@ def test_a_file_that_is_no_target_is_one_line(capsys, tmp_path):
         ("solve garnet --problem-seed -1", "seed: got -1"),
         ("solve garnet --greediness inf", "greediness: got inf"),
         ("solve grid --width 1e30", "width: got 1000000000000000019884624838656"),
-        ("solve grid --width 1e9 --height 1e9", "does not fit in memory"),
+        ("solve grid --width 1e9 --height 1e9", "would need 1.82e+09 TiB of memory"),
         ("solve baird --plot .", "plot: . ends in ''"),
         ("solve baird more", "Unrecognized options: more"),
     ],
@@ -236,3 +236,28 @@ def test_digits_that_a_discount_near_one_costs_are_told_in_one_line(capsys):
         line = warnings.formatwarning(record[0].message, UserWarning, "solution.py", 1)
     assert line == f"emphatic: warning: {record[0].message}\n"
     assert warnings.formatwarning is before
+
+
+def test_limits_of_learners_given_as_expressions_are_printed_beside_those_of_the_paper(capsys):
+    texts = ("gem(0.025, 1e-3)", "etd(exact(emphasis), step_size)", "td", "gem(step_size, ridge)")
+    arguments = ("baird", "--features", "aliased", "--ridge", "1e-3", "--learners", *texts)
+    exact = solve_json(capsys, *arguments)
+    for text, system in zip(texts, ("gem", "etd", "td", "gem"), strict=True):
+        for quantity in ("error", "slowest"):
+            expected = exact[f"{system}_system"][quantity]
+            np.testing.assert_allclose(exact[text][quantity], expected, rtol=1e-6, atol=1e-8)
+    status, out, _ = run(capsys, "solve", *arguments)
+    assert status == 0
+    assert any(line.split()[:3] == ["gem(0.025,", "1e-3)", "m"] for line in out.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("followon()", "learners: followon(): a step size that can go to 0 is required"),
+        ("etd(followon(),0.1)", "the step of etd is not affine in its weights"),
+        ("gme", "learners: gme: unknown name 'gme'; did you mean 'gem'"),
+    ],
+)
+def test_learners_without_an_exact_limit_are_refused(capsys, text, message):
+    assert_refused(capsys, f"solve baird --learners {text}", message)

@@ -897,7 +897,43 @@ def test_counts_are_whole_numbers():
 
 def test_something_that_makes_no_learner_is_refused():
     with pytest.raises(ValueError, match="learners: 'a' is a int; a function that makes a learner"):
-        inspect.unwrap(request.parse_learners)({"a": 3}, {})
+        inspect.unwrap(request.parse_learners)({"a": 3}, {}, problem_and_target()[0])
+
+
+def test_learners_are_expressions_too_with_the_bits_of_the_functions():
+    problem = problems.baird(features="aliased", solid=0.1)
+    grid = {"step_size": [0.01, 0.02]}
+    expressions = ["gem(step_size, 1e-3)", "gem"]
+    by_text = run(problem, expressions, grid, num_steps=300)
+    by_name = run(problem, {"a": "gem(step_size, 1e-3)"}, grid, num_steps=300)
+    made = {"a": lambda step_size: learners.gem(step_size, 1e-3), "gem": learners.gem}
+    by_function = run(problem, made, grid, num_steps=300)
+    error = by_function["emphasis_error"].values
+    assert by_text["learner"].values.tolist() == expressions
+    np.testing.assert_array_equal(by_text["emphasis_error"].values, error)
+    np.testing.assert_array_equal(by_name["emphasis_error"].values, error[:1])
+
+
+def test_an_exact_quantity_in_an_expression_is_that_of_each_target():
+    problem = problems.random_walk()
+    targets = {"own": problem.target, "behavior": problem.behavior}
+    dataset = run(
+        problem, ["exact(emphasis)"], target=targets, num_steps=100, measures=["emphasis_error"]
+    )
+    assert dataset["emphasis_error"].values.max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("gme", "learners: unknown name 'gme'; did you mean 'gem'"),
+        ("gme(0.1)", r"learners: gme\(0.1\): function: unknown name 'gme'"),
+        ("gem(ridge)", "unknown name 'ridge'"),
+    ],
+)
+def test_an_expression_that_makes_no_learner_is_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        run(problems.random_walk(), [text], num_steps=10)
 
 
 def test_the_problem_must_have_a_target_if_none_is_given():

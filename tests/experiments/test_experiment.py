@@ -116,6 +116,24 @@ def test_learners_are_made_from_the_problem_of_their_case():
     assert (errors == 0.0).all()
 
 
+def test_learners_of_an_experiment_may_be_expressions_which_are_their_definitions():
+    by_text = dataclasses.replace(
+        EXPERIMENT,
+        cases={"solid": (0.3,)},
+        learners=lambda problem: {"gem": "gem(step_size, 1e-3)", "exact": "exact(emphasis)"},
+    )
+    made = dataclasses.replace(
+        by_text,
+        learners=lambda problem: {
+            "gem": lambda step_size: learners.gem(step_size, 1e-3),
+            "exact": learners.exact(oracle.emphasis(problem)),
+        },
+    )
+    xarray.testing.assert_equal(run(by_text)["emphasis_error"], run(made)["emphasis_error"])
+    definitions = {unit.learner: unit.definition["learner"] for unit in by_text.units}
+    assert definitions == {"gem": "gem(step_size, 0.001)", "exact": "exact(emphasis)"}
+
+
 # Progress
 
 

@@ -146,28 +146,36 @@ def learner_expressions() -> dict[str, str]:
     return expressions | COMPOSED
 
 
+def bind_learner(problem: Problem, text: str) -> tuple[LearnerFactory, float | None]:
+    """Returns what makes a learner from those of step_size and ridge that it has, and its own step
+    size, which is a number in its expression."""
+    from .. import _validation as checks
+    from ..engine.expressions import parse_learner, separate_step_size
+
+    if "(" in text:
+        expression, step_size = separate_step_size(text)
+    else:
+        expressions, name = learner_expressions(), text.replace("_", "-")
+        if name not in expressions:
+            raise checks.unknown("learner", name, expressions)
+        expression, step_size = expressions[name], None
+    return parse_learner(expression, ("step_size", "ridge"))(problem), step_size
+
+
 def parse_learner_options(
     problem: Problem, options: PredictOptions
 ) -> tuple[LearnerFactory, float | None]:
     """Returns what makes the learner from a step size, and the step size; None if it has none."""
     from .. import _validation as checks
-    from ..engine.expressions import parse_learner, separate_step_size
 
     text, step_size, ridge = options.learner, options.step_size, options.ridge
     checks.ridge(ridge)
-    if "(" in text:
-        expression, own = separate_step_size(text)
-        if own is not None and step_size is not None:
-            raise ValueError(
-                f"step_size: got {step_size:g}, but {text} has its own; leave out one of them"
-            )
-        step_size = own if step_size is None else step_size
-    else:
-        expressions, text = learner_expressions(), text.replace("_", "-")
-        if text not in expressions:
-            raise checks.unknown("learner", text, expressions)
-        expression = expressions[text]
-    build = parse_learner(expression, ("step_size", "ridge"))(problem)
+    build, own = bind_learner(problem, text)
+    if own is not None and step_size is not None:
+        raise ValueError(
+            f"step_size: got {step_size:g}, but {text} has its own; leave out one of them"
+        )
+    step_size = own if step_size is None else step_size
     names = inspect.signature(build).parameters
     if ridge and "ridge" not in names:
         with_ridge = [name for name, e in learner_expressions().items() if "ridge" in e]

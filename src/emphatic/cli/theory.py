@@ -7,6 +7,7 @@ from typing import Literal
 
 from ..agents import linear, NetworkSoftmax, over_states, Softmax, tabular
 from ..mdp import Problem
+from ..oracle.solution import FixedPoint
 from .parsing import load_array, load_target, parse_problem, problem_options, summary_line
 
 
@@ -26,6 +27,9 @@ class SolveOptions(TargetOptions):
 
     ridge: float = 0.0
     """The ridge eta of GEM and GQ2."""
+    learners: tuple[str, ...] = ()
+    """Also the limits of these learners as their step sizes go to 0: names or expressions as in
+    predict, such as "etd(exact(emphasis), step_size)"."""
     json: bool = False
     """Print JSON, keyed by the names of the functions in emphatic.oracle."""
     plot: Path | None = None
@@ -99,7 +103,11 @@ def solve_command(arguments: list[str]) -> None:
 
     if options.plot is not None:
         plots.require_plot_file(options.plot)
-    exact, notes = solve(problem, load_target(problem, options.target), options.ridge)
+    policy = problem.require_target(load_target(problem, options.target))
+    problem = dataclasses.replace(problem, target=policy)
+    limits = {text: _limit(problem, text, options.ridge) for text in options.learners}
+    exact, notes = solve(problem, ridge=options.ridge)
+    exact |= limits
     if options.plot is not None:
         plots.draw_solution(options.plot, title, problem, exact)
     if options.json:
@@ -107,6 +115,23 @@ def solve_command(arguments: list[str]) -> None:
         print(tables.as_json({**labels, **exact, "notes": notes}))
     else:
         tables.show_solution(title, problem, exact, notes)
+
+
+def _limit(problem: Problem, text: str, ridge: float) -> FixedPoint:
+    """Returns where a learner settles as its step size goes to 0."""
+    from ..predict import fixed_point
+    from .prediction import bind_learner
+
+    try:
+        build, _ = bind_learner(problem, text)
+        names = inspect.signature(build).parameters
+        if "step_size" not in names:
+            raise ValueError("a step size that can go to 0 is required, as in td(step_size)")
+        ridges = {"ridge": ridge} if "ridge" in names else {}
+        point = fixed_point(problem, lambda step_size: build(step_size=step_size, **ridges))
+    except ValueError as error:
+        raise ValueError(f"learners: {text}: {str(error).removeprefix('learner: ')}") from None
+    return dataclasses.replace(point, label=text)
 
 
 def certify_command(arguments: list[str]) -> int:

@@ -244,7 +244,8 @@ def separate_step_size(text: str) -> tuple[str, float | None]:
     node = _parse(text)
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
         return text, None
-    function = LEARNERS.get(node.func.id)
+    name = node.func.id
+    function = _import(name, None) if ":" in name else LEARNERS.get(name)
     names = list(inspect.signature(function).parameters) if function is not None else []
     step_size = ast.Name("step_size")
     for n, (argument, _) in enumerate(zip(node.args, names, strict=False)):

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, cast, TypeAlias
 
 import numpy as np
 from jaxtyping import Float
@@ -13,15 +13,17 @@ from .._validation import unknown
 from ..learners import LEARNERS
 from ..mdp import Problem
 from ..types import Agent, Estimand, Learner, LearnerFactory
+from .expressions import parse_learner
 from .measures import example_transition, is_linear, Measure, MEASURES
 
 NUMBER = int | float | np.number
 DIMENSIONS = ("learner", "target", "seed", "time")  # of every result, besides the grid's axes
 VARIABLES = ("diverged", "engine", "reason", *MEASURES)  # names that a result's variables may have
 
-NamedLearners: TypeAlias = Mapping[str, LearnerFactory | Learner] | Sequence[str]
+NamedLearners: TypeAlias = Mapping[str, LearnerFactory | Learner | str] | Sequence[str]
 Learners: TypeAlias = NamedLearners | Callable[[Problem], NamedLearners]
-"""Learners, or functions that make them, by name; names of [LEARNERS]; or these for a problem."""
+"""Learners, functions that make them, or expressions, by name; or expressions alone; or a function
+from the problem to these."""
 Targets: TypeAlias = Mapping[Any, ArrayLike]
 """Target policies by label."""
 Measures: TypeAlias = Mapping[str, Measure] | Sequence[str]
@@ -92,27 +94,17 @@ def _argument_names(factory: LearnerFactory) -> tuple[set[str], set[str]]:
     return {p.name for p in named}, {p.name for p in named if p.default is p.empty}
 
 
-def _constant_factory(learner: Learner) -> LearnerFactory:
-    return lambda: learner
-
-
-def parse_learners(learners: NamedLearners, axes: Axes) -> dict[str, LearnerFactory]:
+def parse_learners(
+    learners: NamedLearners, axes: Axes, problem: Problem
+) -> dict[str, LearnerFactory]:
     """Returns the learners' factories by name, each tried at every value of its axes."""
     if not learners or isinstance(learners, str):
         raise ValueError(f"learners: got {learners!r}; at least one by its name is required")
     if not isinstance(learners, Mapping):
-        for name in learners:
-            if name not in LEARNERS:
-                raise unknown("learners", name, LEARNERS)
-        learners = {name: LEARNERS[name] for name in learners}
-    factories: dict[str, LearnerFactory] = {}
-    for name, learner in learners.items():
-        if not callable(learner) and not isinstance(learner, Learner):
-            raise ValueError(
-                f"learners: {name!r} is a {type(learner).__name__}; a function that makes a "
-                "learner, or a learner, is required"
-            )
-        factories[name] = _constant_factory(learner) if isinstance(learner, Learner) else learner
+        learners = {text: text for text in learners}
+    factories = {
+        name: _as_factory(name, learner, axes, problem) for name, learner in learners.items()
+    }
     arguments = {name: _argument_names(factory) for name, factory in factories.items()}
     names = sorted(set[str]().union(*(every for every, _ in arguments.values())))
     for axis in axes:
@@ -124,6 +116,25 @@ def parse_learners(learners: NamedLearners, axes: Axes) -> dict[str, LearnerFact
     for name, factory in factories.items():
         _try_factory(name, factory, axes)
     return factories
+
+
+def _as_factory(name: str, learner: object, axes: Axes, problem: Problem) -> LearnerFactory:
+    if isinstance(learner, Learner):
+        made = cast(Learner[Any, Any], learner)
+        return lambda: made
+    if isinstance(learner, str):
+        if learner.isidentifier() and learner not in LEARNERS:
+            raise unknown("learners", learner, LEARNERS)
+        try:
+            return parse_learner(learner, axes)(problem)
+        except ValueError as error:
+            raise ValueError(f"learners: {learner}: {error}") from None
+    if callable(learner):
+        return cast(LearnerFactory, learner)
+    raise ValueError(
+        f"learners: {name!r} is a {type(learner).__name__}; a function that makes a learner, a "
+        "learner or an expression is required"
+    )
 
 
 def _try_factory(name: str, factory: LearnerFactory, axes: Axes) -> None:

@@ -57,9 +57,10 @@ def run(
 
     - `problem`: The problem.
     - `learners`: By name, functions that make a learner from values of the grid, such as
-      `gem` or `lambda step_size: etd(followon(), step_size)`; or learners. A list of names
-      stands for the functions of `emphatic.learners`. Or a function from the problem to these,
-      which is called for each target with the problem that has it.
+      `gem` or `lambda step_size: etd(followon(), step_size)`; or learners; or expressions, such as
+      `"etd(exact(emphasis), step_size)"`, which [parse_learner] reads for each target. A list has
+      expressions that are their own names. Or a function from the problem to these, which is
+      called for each target with the problem that has it.
     - `grid`: For each argument of those functions the values to try; a learner that does not
       take an argument is the same along that axis.
     - `num_steps`: How many steps $t = 0, 1, \dots$ to run.
@@ -211,15 +212,14 @@ def prepare(
     axes = request.parse_axes(grid or {})
 
     def make_factories(problem: Problem) -> dict[str, LearnerFactory]:
-        return request.parse_learners(learners(problem) if callable(learners) else learners, axes)
+        named = learners(problem) if callable(learners) else learners
+        return request.parse_learners(named, axes, problem)
 
     factories = make_factories(problem)
     agents = request.find_agents(factories, axes)
     targets = request.parse_targets(problem, target, agents == set(factories))
     of_target = [
-        make_factories(replace(problem, target=policy))
-        if callable(learners) and target is not None
-        else factories
+        make_factories(replace(problem, target=policy)) if target is not None else factories
         for policy in targets.values()
     ]
     measures = request.default_measures(factories, axes) if measures is None else measures

@@ -305,7 +305,7 @@ def _watch_capacity(
 def _own_modules(unit: Unit) -> dict[str, str]:
     """Returns the texts of the modules that a unit is made of and that workers may not have."""
     experiment, modules = unit.experiment, dict[str, str]()
-    factory = experiment.learners(unit.problem)[unit.learner]
+    factory = experiment.learner(unit.problem, unit.learner)
     for value in (factory, experiment.learners, experiment.build, experiment.derive):
         with suppress(ValueError):  # it has a definition instead
             modules.update(trace(value).modules)

@@ -10,7 +10,7 @@ import numpy as np
 from .. import statistics
 from .._validation import unknown
 from ..engine import MEASURES, request
-from ..engine.expressions import parse_learner, trace_expression
+from ..engine.expressions import trace_expression
 from ..engine.tasks import OnProgress
 from ..mdp import Problem
 from .completion import complete
@@ -65,8 +65,7 @@ def run_learners(
     """
     if len(set(learners)) < max(2, len(learners)):
         raise ValueError(f"learners: got {len(learners)}; two or more different ones are required")
-    parsed = {text: parse_learner(text) for text in learners}
-    factories = request.parse_learners({text: parsed[text](problem) for text in learners}, {})
+    factories = request.parse_learners(learners, {}, problem)
     request.find_estimand(factories, {})  # of which there must be one
     measure = measure or request.default_measures(factories, {})[0]
     if measure not in MEASURES:
@@ -76,7 +75,7 @@ def run_learners(
         "comparison",
         lambda problem: problems[problem],
         {"problem": [title]},
-        lambda problem: {text: bind(problem) for text, bind in parsed.items()},
+        lambda problem: {text: text for text in learners},
         (measure,),
         num_steps,
         num_runs=num_runs,

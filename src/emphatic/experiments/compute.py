@@ -36,7 +36,7 @@ def _program(unit: Unit, num_threads: int) -> engines.Prepared:
                 _programs.pop(next(iter(_programs)))
             program = engines.prepare(
                 unit.problem,
-                lambda problem: {unit.learner: experiment.learners(problem)[unit.learner]},
+                lambda problem: {unit.learner: experiment.learner(problem, unit.learner)},
                 {axis: np.array(values) for axis, values in unit.grid.items()},
                 num_steps=experiment.num_steps,
                 target=experiment.target_policies(unit.problem),

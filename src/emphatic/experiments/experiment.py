@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from .. import _validation as checks
 from .._files import checksum, Json
 from ..engine import Engine, request
+from ..engine.expressions import parse_learner
 from ..engine.source import trace
 from ..mdp import Problem
 from ..problems import digest
@@ -26,8 +27,8 @@ BLOCK = 10  # runs of a unit
 
 Target: TypeAlias = Callable[[Problem], ArrayLike | None]
 """A target policy of a problem; None is the problem's own."""
-Learners: TypeAlias = Mapping[str, LearnerFactory | Learner[Any, Any]]
-"""Learners by name, or functions that make them from values of the grid."""
+Learners: TypeAlias = Mapping[str, LearnerFactory | Learner[Any, Any] | str]
+"""Learners by name, functions that make them from values of the grid, or expressions."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ class Experiment:
         units: list[Unit] = []
         for case, point in enumerate(self.points()):
             problem = self.build(**point)
-            factories = request.parse_learners(self.learners(problem), axes)
+            factories = request.parse_learners(self.learners(problem), axes, problem)
             agents = request.find_agents(factories, axes)
             request.parse_measures(problem, self.measures, factories, axes, agents)
             request.parse_targets(problem, self.target_policies(problem), agents == set(factories))
@@ -145,11 +146,16 @@ class Experiment:
         request.parse_count("record_every", self.window())
         return tuple(units)
 
+    def learner(self, problem: Problem, name: str) -> LearnerFactory | Learner[Any, Any]:
+        """Returns a learner of a problem, or the function that makes it; expressions are parsed."""
+        learner = self.learners(problem)[name]
+        return parse_learner(learner, self.grid)(problem) if isinstance(learner, str) else learner
+
     def define(self, problem: Problem, learner: str) -> str:
         """Returns what a learner is: its definition, or the source that it consists of."""
         if learner in self.definitions:
             return self.definitions[learner]
-        factory = self.learners(problem)[learner]
+        factory = self.learner(problem, learner)
         try:
             return trace(factory if self.derive is None else (factory, self.derive)).definition
         except ValueError as error:

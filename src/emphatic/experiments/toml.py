@@ -120,7 +120,7 @@ def parse(
     targets = _parse_targets(document, folder)
     learners, definitions = _parse_learners(document, grid, imports, targets or {})
     first = build(**{key: values[0] for key, values in cases.items()})
-    measures, tracked = _parse_measures(document, lambda: learners(first), grid)
+    measures, tracked = _parse_measures(document, learners, grid, first)
     if tracked:
         definitions = {label: f"paths({text})" for label, text in definitions.items()}
     selection = _parse_selection(document, measures)
@@ -279,14 +279,17 @@ def _parse_learners(
 
 
 def _parse_measures(
-    document: _Document, learners: Callable[[], Learners], grid: Mapping[str, list[float]]
+    document: _Document,
+    learners: Callable[[Problem], Learners],
+    grid: Mapping[str, list[float]],
+    problem: Problem,
 ) -> tuple[tuple[str, ...], bool]:
     """Returns what is measured, by default what the learners estimate; and if agents' paths are."""
     measures = _as_list(document.table.get("measures", []))
     known = (*MEASURES, *TRACKED)
     if not measures:
         axes = request.parse_axes(grid)
-        factories = request.parse_learners(learners(), axes)
+        factories = request.parse_learners(learners(problem), axes, problem)
         try:
             if request.find_agents(factories, axes) == set(factories):
                 return TRACKED[:1], True

@@ -5,10 +5,11 @@ from typing import cast, TYPE_CHECKING
 
 import numpy as np
 
+from ..engine import request
 from ..mdp import Problem
 from ..oracle.mean_field import track
 from ..schedules import as_ridge
-from ..types import Agent, Learner
+from ..types import Agent
 from .experiment import Learners
 
 if TYPE_CHECKING:
@@ -27,14 +28,15 @@ def track_agents(problem: Problem, agents: Learners, dataset: "xarray.Dataset") 
     for name in dataset["learner"].values.tolist():
         weight, weights = f"{name}_weight", dataset[f"{name}_weights"]
         grid = [str(axis) for axis in weights.dims if axis not in ("run", "time", weight)]
+        points = {axis: dataset[axis].values for axis in grid}
+        factory = request.parse_learners({name: agents[name]}, points, problem)[name]
         weights = weights.transpose(*grid, "run", "time", weight)
         owners = np.array([str(label).split("[")[0] for label in dataset[weight].values])
         states = {owner: weights.values[..., owners == owner] for owner in set(owners.tolist())}
         results = {quantity: np.full(weights.shape[:-1], np.nan) for quantity in TRACKED}
         for index in product(*(range(dataset.sizes[axis]) for axis in grid)):
             point = {axis: float(dataset[axis][n]) for axis, n in zip(grid, index, strict=True)}
-            factory = agents[name]
-            agent = cast(object, factory if isinstance(factory, Learner) else factory(**point))
+            agent = cast(object, factory(**point))
             if not isinstance(agent, Agent):
                 raise ValueError(f"measures: {name!r} is no agent, and its path has no objective")
             state = {owner: values[index] for owner, values in states.items()}

@@ -16,6 +16,7 @@ from .curve import (
     limit as limit,
 )
 from .exponent import Lyapunov as Lyapunov, lyapunov as lyapunov
+from .fixed_point import fixed_point as fixed_point
 from .initial import Initial as Initial
 from .stability import Intervals as Intervals, Thresholds as Thresholds, thresholds as thresholds
 from .summary import simulate as simulate, summarize as summarize

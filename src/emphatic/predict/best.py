@@ -14,6 +14,7 @@ from ..mdp import Problem
 from .affine import affine_maps, AffineMap, Factory
 from .curve import error_form, error_measure, ErrorMeasure, mean_root_mean_square, root_mean_squares
 from .initial import Initial
+from .learner import as_factory
 from .moments import recursion
 from .stability import EXAMPLE, MAX_FACTOR, natural_step_size
 
@@ -40,7 +41,7 @@ class Best:
 
 def best_step_size(
     problem: Problem,
-    factory: Factory,
+    factory: Factory | str,
     num_steps: int,
     *,
     by: Criterion = "final",
@@ -57,7 +58,8 @@ def best_step_size(
     **Arguments:**
 
     - `problem`: The problem.
-    - `factory`: A function from a step size to a learner, such as [gem].
+    - `factory`: A function from a step size to a learner, such as [gem]; or an expression, such as
+      `"gem(step_size, 1e-3)"`.
     - `num_steps`: The number of steps $n$.
     - `by`: Whether to minimise the error after $n$ steps (`final`), or the area under the curve of
       squares, $\big(\frac1n\sum_{t<n}\mathbb E[\mathrm{error}_t^2]\big)^{1/2}$ (`area`).
@@ -66,6 +68,7 @@ def best_step_size(
     checks.count("num_steps", num_steps)
     if by not in get_args(Criterion):
         raise unknown("by", by, get_args(Criterion))
+    factory = as_factory(problem, factory, target)
     measure = error_measure(factory(EXAMPLE), measure)
     maps = affine_maps(problem, factory, EXAMPLE, target, initial)
     return minimize_error(

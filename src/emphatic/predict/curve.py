@@ -14,6 +14,7 @@ from ..types import Critic, Estimand
 from . import moments
 from .affine import affine_map, AffineMap
 from .initial import Initial
+from .learner import as_learner
 from .stability import is_stable_in_mean_square
 
 ErrorMeasure: TypeAlias = Literal["emphasis", "value"]
@@ -64,7 +65,7 @@ class Limit:
 
 def learning_curve(
     problem: Problem,
-    learner: Critic,
+    learner: Critic | str,
     times: ArrayLike,
     *,
     target: ArrayLike | None = None,
@@ -85,7 +86,8 @@ def learning_curve(
     **Arguments:**
 
     - `problem`: The problem.
-    - `learner`: A learner with fixed step sizes that is affine in its weights.
+    - `learner`: A learner with fixed step sizes that is affine in its weights, such as
+      `gem(0.025)`; or an expression, such as `"gem(0.025)"`.
     - `times`: Numbers of steps, in any order.
     - `target`: The target policy; by default the problem's own.
     - `measure`: `emphasis` compares the prediction at $S_t$ with $m_\pi(S_t)$, over the
@@ -94,6 +96,7 @@ def learning_curve(
       the learner estimates; one that says nothing of it must be told.
     - `initial`: The initial weights, as for [affine_map].
     """
+    learner = as_learner(problem, learner, target)
     times, measure = validate_times(times), error_measure(learner, measure)
     affine = affine_map(problem, learner, target, initial)
     operator, path = _path(affine, times)
@@ -110,7 +113,7 @@ def learning_curve(
 
 def limit(
     problem: Problem,
-    learner: Critic,
+    learner: Critic | str,
     *,
     target: ArrayLike | None = None,
     measure: ErrorMeasure | None = None,
@@ -123,6 +126,7 @@ def limit(
 
     - `problem`, `learner`, `target`, `measure`: As for [learning_curve].
     """
+    learner = as_learner(problem, learner, target)
     measure = error_measure(learner, measure)
     affine = affine_map(problem, learner, target).observable()
     return stationary_limit(affine, error_form(problem, target, affine, measure))
@@ -199,20 +203,25 @@ def error_form(
     With $g(y) = [c_0(y) - \mathrm{truth}; c(y)]$ they are $\mathbb E[g(Y)g(Y)^\top|Z = z]$ for the
     error at $S_t$, and the stationary mean of this, whatever $z$ is, for a norm of $d_\mu$.
     """
-    s, a = affine.state, affine.action
-    if measure == "emphasis":
-        truth = oracle.emphasis(problem, target)[s]
-    elif _depends_on_action(affine):
-        truth = oracle.action_values(problem, target)[s, a]
-    else:
-        truth = oracle.values(problem, target)[s]
-    g = np.concatenate([(affine.offset - truth)[:, None], affine.slope], axis=1)
+    error = affine.offset - truth(problem, target, affine, measure)
+    g = np.concatenate([error[:, None], affine.slope], axis=1)
     squares = affine.probability[:, None, None] * g[:, :, None] * g[:, None, :]
     form = np.zeros((len(affine.start), *squares.shape[1:]))
     np.add.at(form, affine.source, squares)
     if measure == "value":
         form = np.broadcast_to(np.tensordot(affine.stationary, form, axes=1), form.shape)
     return form
+
+
+def truth(
+    problem: Problem, target: ArrayLike | None, affine: AffineMap, measure: ErrorMeasure
+) -> Float[np.ndarray, " y"]:
+    """Returns what the prediction should be, for everything that can happen in a step."""
+    if measure == "emphasis":
+        return oracle.emphasis(problem, target)[affine.state]
+    if _depends_on_action(affine):
+        return oracle.action_values(problem, target)[affine.state, affine.action]
+    return oracle.values(problem, target)[affine.state]
 
 
 def _depends_on_action(affine: AffineMap) -> bool:

@@ -12,6 +12,7 @@ from .. import _validation as checks
 from ..mdp import Problem
 from ..types import Array, Critic, Key
 from .affine import affine_map, AffineMap
+from .learner import as_learner
 
 NUM_STEPS, NUM_CHAINS = 100_000, 64  # by default
 SLICE_STEPS = 1000  # between which Ctrl-C is answered
@@ -37,7 +38,7 @@ class Lyapunov:
 
 def lyapunov(
     problem: Problem,
-    learner: Critic,
+    learner: Critic | str,
     *,
     target: ArrayLike | None = None,
     num_steps: int = NUM_STEPS,
@@ -59,6 +60,7 @@ def lyapunov(
     - `confidence`: The level of the interval.
     - `seed`: The seed of all random numbers.
     """
+    learner = as_learner(problem, learner, target)
     affine = affine_map(problem, learner, target).observable()
     return estimate_lyapunov(affine, num_steps, num_chains, confidence, seed)
 

@@ -12,6 +12,7 @@ from .._work import require_memory
 from ..mdp import Problem
 from . import moments
 from .affine import affine_maps, AffineMap, Factory
+from .learner import as_factory
 
 EXAMPLE = 0.125  # a step size at which the structure of a learner is derived
 MAX_FACTOR = 2.0**26  # how far from the natural step size: smaller ones may hide directions
@@ -61,7 +62,7 @@ def _threshold(intervals: Intervals) -> float:
 
 
 def thresholds(
-    problem: Problem, factory: Factory, *, target: ArrayLike | None = None
+    problem: Problem, factory: Factory | str, *, target: ArrayLike | None = None
 ) -> Thresholds:
     r"""Finds the step sizes for which a learner is stable, in mean and in mean square.
 
@@ -74,9 +75,11 @@ def thresholds(
     **Arguments:**
 
     - `problem`: The problem.
-    - `factory`: A function from a step size to a learner, such as [gem].
+    - `factory`: A function from a step size to a learner, such as [gem]; or an expression, such as
+      `"gem(step_size, 1e-3)"`.
     - `target`: The target policy; by default the problem's own.
     """
+    factory = as_factory(problem, factory, target)
     return find_thresholds(affine_maps(problem, factory, EXAMPLE, target))
 
 

@@ -24,6 +24,7 @@ from .curve import (
 )
 from .exponent import estimate_lyapunov
 from .initial import Initial
+from .learner import as_learner
 from .stability import EXAMPLE, find_thresholds, is_stable_in_mean, is_stable_in_mean_square, Maps
 
 NUM_WINDOWS = 1000  # of a simulated run
@@ -131,7 +132,7 @@ def log_spaced(num_steps: int) -> Int[np.ndarray, " t"]:
 
 def simulate(
     problem: Problem,
-    learner: Critic,
+    learner: Critic | str,
     num_steps: int,
     num_runs: int,
     *,
@@ -142,6 +143,7 @@ def simulate(
 
     The emphasis error is averaged over windows, and the times are their midpoints.
     """
+    learner = as_learner(problem, learner, target)
     measure, window = error_measure(learner, measure), -(-num_steps // NUM_WINDOWS)
     dataset = run(
         problem,

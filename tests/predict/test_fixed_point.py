@@ -1,0 +1,79 @@
+"""Limits of learners from their own step, beside those of the oracle's linear systems."""
+
+import numpy as np
+import pytest
+
+from emphatic import learners, oracle, predict, problems
+from emphatic.oracle.solution import solve
+
+PROBLEM = problems.baird(features="aliased", solid=0.1)
+EXPRESSIONS = {
+    "gem_system": "gem(step_size, 1e-2)",
+    "gq2_system": "gq2(step_size, 1e-2)",
+    "gtd2_system": "gtd2(step_size)",
+    "tdc_system": "tdc(0.1)",
+    "td_system": "td",
+    "etd_system": "etd(exact(emphasis), step_size)",
+    "reverse_td_system": "reverse_td(step_size)",
+}
+
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
+@pytest.mark.parametrize("problem", [PROBLEM, problems.random_walk(), problems.garnet(seed=3)])
+def test_the_mean_field_of_a_step_leads_where_the_oracle_says(name, problem):
+    expected = solve(problem, ridge=1e-2)[0][name]
+    point = predict.fixed_point(problem, EXPRESSIONS[name])
+    assert point.unique == expected.unique
+    np.testing.assert_allclose(point.solution, expected.solution, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(point.error, expected.error, rtol=1e-7, atol=1e-7)
+    assert point.slowest == pytest.approx(expected.slowest, rel=1e-7, abs=1e-11)
+    assert point.estimates == expected.estimates
+
+
+def test_a_function_from_step_sizes_is_taken_as_an_expression_is():
+    text, made = "gem(step_size, 1e-3)", lambda step_size: learners.gem(step_size, 1e-3)
+    assert predict.fixed_point(PROBLEM, text).error == predict.fixed_point(PROBLEM, made).error
+
+
+def test_the_target_is_that_of_exact_quantities_too():
+    text, target = "etd(exact(emphasis), step_size)", PROBLEM.behavior
+    limit = predict.fixed_point(PROBLEM, text, target=target).solution
+    system = oracle.etd_system(PROBLEM, target)
+    np.testing.assert_allclose(limit, system.solution(), rtol=1e-9)
+
+
+def test_the_slowest_mode_depends_on_other_step_sizes_and_is_then_not_given():
+    alone = predict.fixed_point(PROBLEM, "tdc(step_size)")
+    apart = predict.fixed_point(PROBLEM, "tdc(step_size, 0.1)")
+    assert alone.slowest is not None
+    assert apart.slowest is None
+    np.testing.assert_allclose(apart.solution, alone.solution, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("followon()", r"followon\(\) has no step size"),
+        ('gem("1/t")', r"has no step size"),
+        ("etd(followon(), step_size)", "the step of etd is not affine"),
+        ("gme(step_size)", "did you mean 'gem'"),
+    ],
+)
+def test_what_has_no_exact_limit_is_refused_with_the_reason(text, message):
+    with pytest.raises(ValueError, match=message):
+        predict.fixed_point(PROBLEM, text)
+
+
+def test_predictions_take_expressions_in_the_place_of_learners():
+    times, gem = [0, 100], learners.gem(0.025)
+    curve = predict.learning_curve(PROBLEM, "gem(0.025)", times)
+    np.testing.assert_array_equal(curve.rmse, predict.learning_curve(PROBLEM, gem, times).rmse)
+    assert predict.limit(PROBLEM, "gem(0.025)").rmse == predict.limit(PROBLEM, gem).rmse
+    by_text = predict.lyapunov(PROBLEM, "gem(0.025)", num_steps=100, num_chains=2)
+    assert by_text == predict.lyapunov(PROBLEM, gem, num_steps=100, num_chains=2)
+    walk = problems.random_walk()
+    assert predict.thresholds(walk, "td(step_size)") == predict.thresholds(walk, learners.td)
+    best = predict.best_step_size(walk, "td", 50)
+    assert best == predict.best_step_size(walk, learners.td, 50)
+    with pytest.raises(ValueError, match=r"learner: gem lacks step_size, as in gem\(0.025\)"):
+        predict.learning_curve(PROBLEM, "gem", times)
