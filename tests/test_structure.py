@@ -46,10 +46,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "certify": {"types", "_validation", "_markov", "schedules", "mdp", "oracle", "agents"},
     "predict": {"types", "_validation", "_work", "mdp", "oracle", "engine"},
     "experiments": {
-        *("types", "_validation", "_files", "statistics", "schedules"),
+        *("types", "_validation", "_files", "_schema", "_work", "statistics", "schedules"),
         *("mdp", "problems", "oracle", "engine"),
     },
-    "deep": {"types", "_validation", "_files", "statistics"},
+    "deep": {"types", "_validation", "_files", "_schema", "statistics"},
     "figures": {
         *("types", "_validation", "_files", "statistics", "schedules"),
         *SCIENCE,

@@ -222,7 +222,7 @@ def _sync(folder: Path) -> None:
         os.close(handle)
 
 
-def lock(file: IO[str], *, shared: bool = False, wait: bool = False) -> bool | None:
+def lock(file: IO[str] | IO[bytes], *, shared: bool = False, wait: bool = False) -> bool | None:
     """Whether a file is locked by us from now on, until it is closed; False if it is by another.
 
     A lock ends with its process, however that ends. None if the filesystem has no locks.

@@ -23,8 +23,9 @@ from .claims import POLL_EVERY
 from .completion import Claims, complete_with
 from .compute import compute
 from .experiment import Experiment, Unit
+from .locks import OnMessage
 from .provenance import provenance, versions
-from .store import begin, OnMessage, Store
+from .store import begin, Store
 
 if TYPE_CHECKING:
     import xarray
@@ -75,7 +76,7 @@ def complete(
         with _silence_dask(), _connect(address, num_workers, num_missing) as (client, renew):
             capacity = _watch_capacity(client, renew, on_message)
             distribute = partial(_distribute, store, client, capacity, failed)
-            complete_with(store, experiment.units, distribute, on_progress)
+            complete_with(store, experiment.units, distribute, on_progress, on_message)
         for title in failed:
             on_message(
                 f"{title} is set aside: its workers died; run the same again to try it again"

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from .. import _validation as checks
 from .._files import checksum, Json
+from .._schema import show
 from ..engine import Engine, request
 from ..engine.expressions import parse_learner
 from ..engine.source import trace
@@ -24,11 +26,23 @@ if TYPE_CHECKING:
 
 FORMAT = 1  # of what a definition means: a change of it makes every result another one
 BLOCK = 10  # runs of a unit
+MAX_NAME = 200  # bytes; results of a trial and temporary files need more
+ADDRESS = re.compile("[0-9a-f]{24}")  # of curves, by their definition
 
 Target: TypeAlias = Callable[[Problem], ArrayLike | None]
 """A target policy of a problem; None is the problem's own."""
 Learners: TypeAlias = Mapping[str, LearnerFactory | Learner[Any, Any] | str]
 """Learners by name, functions that make them from values of the grid, or expressions."""
+
+
+def require_name(name: str) -> None:
+    """Raises a `ValueError` for a name that no folder can have, or that leads out of its folder."""
+    is_plain = isinstance(name, str) and name.isprintable() and name.strip() and "/" not in name
+    if not is_plain or name in (".", "..") or len(name.encode()) > MAX_NAME:
+        raise ValueError(
+            f"name: got {show(name)}; that of a folder is required: printable, without /, and of "
+            f"at most {MAX_NAME} bytes"
+        )
 
 
 @dataclass(frozen=True)
@@ -87,6 +101,7 @@ class Experiment:
     metadata: Json = dataclasses.field(default_factory=dict[str, object])
 
     def __post_init__(self):
+        require_name(self.name)
         checks.count("num_runs", self.num_runs)
         checks.count("num_steps", self.num_steps)
         if self.num_records is not None:
