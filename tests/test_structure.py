@@ -51,12 +51,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "deep": {"types", "_validation", "_files", "_schema", "statistics"},
     "figures": {
-        *("types", "_validation", "_files", "statistics", "schedules"),
+        *("types", "_validation", "_files", "_schema", "statistics", "schedules"),
         *SCIENCE,
         *("certify", "predict", "deep"),
     },
     "report": {
-        *("_validation", "_files", "statistics"),
+        *("_validation", "_files", "_schema", "statistics"),
         *("mdp", "problems", "oracle", "certify", "experiments", "figures"),
     },
     "cli": {

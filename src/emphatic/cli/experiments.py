@@ -204,6 +204,11 @@ def _changed_options(options: SweepOptions) -> str:
     return "".join([*([" --quick"] if options.quick else []), *flags])
 
 
+def _show_message(message: str) -> None:
+    """Shows at once what a person should know, above the bar."""
+    print(f"emphatic: {message}", file=sys.stderr, flush=True)
+
+
 def sweep_command(arguments: list[str]) -> int:
     """Runs the experiment of a TOML file."""
     path, options = parse_path("sweep", SweepOptions, arguments, "file", "a TOML file")
@@ -235,9 +240,8 @@ def sweep_command(arguments: list[str]) -> int:
     tables.show_plan(experiment, estimate(experiment, missing_units(experiment, folder)), folder)
     if options.dry_run:
         return 0
-    messages: list[str] = []
     with progress_bar(experiment.name) as on_progress:
-        callbacks = {"on_progress": on_progress, "on_message": messages.append}
+        callbacks = {"on_progress": on_progress, "on_message": _show_message}
         if options.cluster is None:
             complete(experiment, folder, **callbacks)
         else:
@@ -245,8 +249,6 @@ def sweep_command(arguments: list[str]) -> int:
 
             size = {"num_workers": options.workers}
             cluster.complete(experiment, folder, options.cluster, **size, **callbacks)
-    for message in messages:
-        print(f"emphatic: {message}", file=sys.stderr)
     final_status = status(folder)
     tables.show_status(final_status, folder)
     print(f"next: emphatic report {folder}")

@@ -84,11 +84,10 @@ def train_command(arguments: list[str]) -> None:
     arguments = [re.sub("^--seeds(?=$|=)", "--runs", text) for text in arguments]  # as it was named
     options = parse_options(TrainOptions, arguments, "emphatic train")
     use_cores(options.runs)
-    import xarray
-
     from .. import _validation as checks
     from ..deep.plan import CURVES, is_finished
     from ..deep.training import train
+    from ..experiments.curves import read_curves
     from ..figures import training as figure
     from . import progress, tables
 
@@ -123,8 +122,7 @@ def train_command(arguments: list[str]) -> None:
         if board is not None:
             board.close()
     if options.plot:
-        with xarray.open_dataset(options.out / CURVES, engine="scipy") as dataset:
-            figure.write(dataset, options.out / "curves.png", "png")
+        figure.write(read_curves(options.out / CURVES), options.out / "curves.png", "png")
     if was_finished:
         size = f"{policies.num_steps} steps of {progress.describe_seeds(policies.seeds)}"
         print(f"already there: {size} in {options.out}; larger --steps or --runs extend them")

@@ -1,6 +1,7 @@
 """A dataset in a file: tensors, text and a checksum, written whole or not at all."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, TYPE_CHECKING, TypedDict
 
@@ -118,10 +119,14 @@ def _parse(path: Path, metadata: dict[str, str], schema: type[Schema]) -> Schema
     return parse_json(metadata[KEY], schema, f"store: {path} is damaged: its header")
 
 
-def read_if_matching(path: Path, description: Json) -> "xarray.Dataset | None":
-    """Reads the dataset of a file, if it exists, is undamaged and has this description."""
+def read_if_matching(
+    path: Path, description: Json, require: Callable[["xarray.Dataset", str], None]
+) -> "xarray.Dataset | None":
+    """Reads the dataset of a file, if it exists, is undamaged, has this description, and is what
+    is required, of which a `ValueError` says that it is not."""
     try:
         dataset, stored = read(path)
+        require(dataset, str(path))
     except ValueError:
         return None
     return dataset if stored == json.loads(json.dumps(dict(description))) else None

@@ -15,7 +15,7 @@ import numpy as np
 from .._files import atomic_write, PARTIAL, StrPath
 from .._schema import read_json
 from ..mdp import Problem
-from ..problems import save as save_problem
+from ..problems import load as load_problem, save as save_problem
 from ..problems.file import require_digest
 from . import claims, plan
 from .dataset import assemble
@@ -79,6 +79,15 @@ class Store:
     def problems(self) -> list[Path]:
         """The files of the problems, one for each case."""
         return [self.folder / PROBLEMS / f"{digest}.npz" for digest in self.plan["problems"]]
+
+    def load_problems(self) -> list[Problem]:
+        """Loads the problems, one for each case; a `ValueError` names a file that is damaged."""
+        try:
+            for path in self.problems:
+                require_digest(path, path.stem)
+            return [load_problem(path) for path in self.problems]
+        except ValueError as error:
+            raise ValueError(f"{error}; run the same again to repair it") from None
 
     def covered_cells(self, cells: Cells | Unit) -> np.ndarray:
         """Returns which cells are there, by the axes of the grid and the runs."""

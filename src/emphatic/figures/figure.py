@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TYPE_CHECKING
+from typing import Any, Literal, TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -25,6 +25,10 @@ CHECKPOINTS = "checkpoints"  # a folder that exists until all parts are finished
 
 Summary = dict[str, Any]
 """What `summary.json` holds, or a part of it: rows, claims and their evidence."""
+
+Number = float | Literal["inf", "-inf"] | None
+"""A number as JSON has it: infinities are text, and None is what was not measured."""
+
 
 Datasets = Sequence["xarray.Dataset"]
 """The results of a figure's parts, in the order of the parts."""
@@ -58,6 +62,7 @@ class Figure:
     - `parts`: Returns its parts, given the number of runs, the seed, the steps of a run or None,
       whether to follow the authors' code, and options that only some figures have.
     - `summarise`, `table`: From datasets to a summary, and from its rows to columns and lines.
+    - `row`: What the table needs of a row that was read from a file, as a schema.
     - `draw`: Draws the datasets; with True, as in the authors' code.
     - `problems`: Returns the problems by label, with certificates where the figure has its own.
     - `remark`: What a reader of the exact quantities of these problems should know.
@@ -69,6 +74,7 @@ class Figure:
     parts: Callable[..., list[Part]]
     summarise: Callable[[Datasets], Summary]
     table: Callable[[Sequence[Summary]], Table]
+    row: type
     draw: Callable[[Datasets, bool], "Drawing"]
     problems: Callable[[], Mapping[str, tuple[Problem, Certificate | None]]] = dict
     remark: str = ""

@@ -4,21 +4,50 @@ import itertools
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from .. import _validation as checks
 from .._files import atomic_write, make_folder, to_jsonable
+from .._schema import conform, Count, read_json
 from ..engine.tasks import OnProgress
+from ..experiments.provenance import Provenance
 from . import emphasis, policy_evaluation, style
 from .control import figure as control
 from .convergence import figure as convergence
 from .figure import CHECKPOINTS, Datasets, Figure, Summary
+from .verdicts import Claim
 
 FIGURES: dict[str, Figure] = {
     module.FIGURE.name: module.FIGURE
     for module in (emphasis, policy_evaluation, convergence, control)
 }
 """The figures by name."""
+
+
+class Settings(TypedDict):
+    """The settings of a figure; it may have more."""
+
+    steps: NotRequired[Count]
+
+
+class SummaryFile(TypedDict):
+    """What `summary.json` has to have; the rows of a figure have a schema of their own."""
+
+    rows: list[dict[str, object]]
+    claims: NotRequired[list[Claim]]
+    exact: NotRequired[list[dict[str, object]]]
+    warnings: NotRequired[list[dict[str, object]]]
+    settings: NotRequired[Settings]
+    provenance: NotRequired[list[Provenance]]
+
+
+def read_summary(folder: Path, figure: Figure | None) -> Summary:
+    """Reads the summary in the folder of a figure; a `ValueError` says what it is instead."""
+    path = folder / "summary.json"
+    summary = read_json(path, SummaryFile, "folder")
+    for number, row in enumerate(summary["rows"]):
+        conform(row, figure.row if figure else dict, f"folder: {path}, rows[{number}]")
+    return dict(summary)
 
 
 def reproduce(
