@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any, Literal
 
+from .._files import output_file
 from .._validation import unknown
 from .parsing import argument_positions, parse_options, parse_path, parse_problem, split_argument
 from .training import training_folders, use_cores
@@ -316,5 +317,6 @@ def report_command(arguments: list[str]) -> None:
     options = parse_options(ReportOptions, flags, f"emphatic {usage}")
     from .. import report
 
-    report.write(options.out, [report.from_folder(folder) for folder in folders])
+    path = output_file(options.out)
+    report.write(path, [report.from_folder(folder) for folder in folders])
     print(f"the report is {options.out}")

@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from .._files import atomic_write
 from .parsing import parse_options, parse_path
 
 
@@ -124,7 +125,9 @@ def train_command(arguments: list[str]) -> None:
             board.close()
     if options.plot:
         with xarray.open_dataset(options.out / CURVES, engine="scipy") as dataset:
-            figure.write(dataset, options.out / "curves.png", "png")
+            content = figure.render(dataset, "png")
+        with atomic_write(options.out / "curves.png") as file:
+            file.write(content)
     if was_finished:
         size = f"{policies.num_steps} steps of {progress.describe_seeds(policies.seeds)}"
         print(f"already there: {size} in {options.out}; larger --steps or --runs extend them")

@@ -77,8 +77,8 @@ def reproduce(
         file.write(json.dumps(to_jsonable(summary), indent=1, allow_nan=False).encode())
     with style.context():  # some settings are read when a file is written; dates would differ
         drawing = record.draw(datasets, authors)
-        drawing.savefig(folder / "figure.png", dpi=150, metadata={"Software": None})
-        drawing.savefig(folder / "figure.svg", dpi=150, metadata={"Date": None})
+        style.save(drawing, folder / "figure.png")
+        style.save(drawing, folder / "figure.svg")
     shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
     return summary
 

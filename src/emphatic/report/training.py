@@ -1,6 +1,5 @@
 """Reads a section from the folder that `emphatic train` wrote."""
 
-import io
 import json
 import shlex
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import cast
 import numpy as np
 
 from .._files import Json, read_metadata
-from ..figures.training import write
+from ..figures.training import render
 from .section import Picture, Section
 
 CURVES, PLAN, POLICIES = "curves.nc", "training.json", "policy.safetensors"
@@ -40,8 +39,7 @@ def from_training(folder: Path) -> Section:
             [int(steps[n]), *(_describe_mean(dataset[name].values[:, n]) for name in names)]
             for n in shown
         ]
-        picture = io.BytesIO()
-        write(dataset, picture, "svg")
+        picture = render(dataset, "svg")
     title = f"{plan['algorithm']} on {plan['environment']}"
     caption = f"J and the return over the steps, {runs} runs"
     question = (
@@ -51,7 +49,7 @@ def from_training(folder: Path) -> Section:
     columns = ["steps", *(MEASURES[name] for name in names)]
     tables = {"Means over the runs ± standard deviations": (columns, rows)}
     settings = {name: value for name, value in plan.items() if value is not None}
-    pictures = [Picture(picture.getvalue(), "svg", caption, f"{title}: {caption}")]
+    pictures = [Picture(picture, "svg", caption, f"{title}: {caption}")]
     command = _command(plan, folder)
     return Section(
         title, question, tables=tables, pictures=pictures, settings=settings, command=command
