@@ -1,13 +1,12 @@
 """Commands of experiments: compare, sweep, status, reproduce and report."""
 
 import dataclasses
-import shlex
-import sys
 from pathlib import Path
 from typing import Any, Literal
 
 from .._files import output_file
 from .._validation import unknown
+from .output import printable, report_error, shell_command
 from .parsing import argument_positions, parse_options, parse_path, parse_problem, split_argument
 from .training import training_folders, use_cores
 
@@ -189,7 +188,7 @@ def _reproduce_all(options: ReproduceAllOptions) -> None:
     page = out / "report.html"
     sections = [report.from_folder(out / name) for name in FIGURES]
     report.write(page, sections, "The figures of the paper, and beyond")
-    print(f"the report is {page}")
+    print(printable(f"the report is {page}"))
 
 
 def _quick_folder(folder: Path) -> Path:
@@ -247,10 +246,10 @@ def sweep_command(arguments: list[str]) -> int:
             size = {"num_workers": options.workers}
             cluster.complete(experiment, folder, options.cluster, **size, **callbacks)
     for message in messages:
-        print(f"emphatic: {message}", file=sys.stderr)
+        report_error(message)
     final_status = status(folder)
     tables.show_status(final_status, folder)
-    print(f"next: emphatic report {folder}")
+    print(f"next: {shell_command('emphatic', 'report', folder)}")
     return 1 if final_status.aside else 0
 
 
@@ -291,7 +290,7 @@ def compare_command(arguments: list[str]) -> None:
 
     if options.plot is not None:
         plots.require_plot_file(options.plot)
-    command = shlex.join(["emphatic", "compare", *arguments])
+    command = shell_command("emphatic", "compare", *arguments)
     kept = {"folder": options.out, "title": title, "command": command}
     size = {"num_steps": options.steps, "num_runs": options.runs, "seed": options.seed}
     with progress_bar(title) as on_progress:
@@ -319,4 +318,4 @@ def report_command(arguments: list[str]) -> None:
 
     path = output_file(options.out)
     report.write(path, [report.from_folder(folder) for folder in folders])
-    print(f"the report is {options.out}")
+    print(printable(f"the report is {options.out}"))

@@ -4,6 +4,7 @@ import dataclasses
 from pathlib import Path
 
 from .._files import output_file
+from .output import printable
 from .parsing import argument_positions, load_target, parse_path, parse_problem
 from .theory import TargetOptions
 
@@ -56,7 +57,7 @@ def _export_problem(arguments: list[str]) -> None:
     if options.target is not None:
         problem = dataclasses.replace(problem, target=load_target(problem, options.target))
     save(problem, path)
-    print(f"{title}: written to {options.out}")
+    print(printable(f"{title}: written to {options.out}"))
 
 
 def _export_results(arguments: list[str]) -> None:
@@ -73,4 +74,4 @@ def _export_results(arguments: list[str]) -> None:
             file = path.with_stem(f"{path.stem}-{experiment}") if experiment else path
             file = file if len(formats) == 1 else file.with_suffix(suffix)
             write_results(dataset, output_file(file), file_format)
-            print(f"{name}: written to {file}")
+            print(printable(f"{name}: written to {file}"))

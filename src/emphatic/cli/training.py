@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from .._files import atomic_write
+from .output import printable, shell_command
 from .parsing import parse_options, parse_path
 
 
@@ -130,10 +131,12 @@ def train_command(arguments: list[str]) -> None:
             file.write(content)
     if was_finished:
         size = f"{policies.num_steps} steps of {progress.describe_seeds(policies.seeds)}"
-        print(f"already there: {size} in {options.out}; larger --steps or --runs extend them")
+        note = f"already there: {size} in {options.out}; larger --steps or --runs extend them"
+        print(printable(note))
     else:
-        print(f"written to {options.out}: {tables.list_names(options.out)}")
-    print(f"next: emphatic evaluate {options.out}, emphatic report {options.out}")
+        print(printable(f"written to {options.out}: {tables.list_names(options.out)}"))
+    commands = (shell_command("emphatic", name, options.out) for name in ("evaluate", "report"))
+    print(f"next: {', '.join(commands)}")
 
 
 def _open_board(folder: Path):

@@ -201,11 +201,11 @@ def describe_provenance(records: Sequence[Json]) -> dict[str, str]:
 
 def _command(name: str, settings: Json) -> str:
     """The command with the options that differ from their defaults."""
-    arguments = [f"emphatic reproduce {name}"]
+    arguments = ["emphatic", "reproduce", name]
     for key, value in settings.items():
         if value is True:
             arguments.append(f"--{key}")
         elif value is not False and (key, value) not in (("runs", 30), ("seed", 0)):
             values = value if isinstance(value, list) else [value]
             arguments += [f"--{key}", *map(str, values)] if value not in ("auto", "reacher") else []
-    return " ".join(arguments)
+    return shlex.join(arguments)
