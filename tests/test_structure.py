@@ -40,16 +40,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     "oracle": {"types", "_validation", "_markov", "mdp"},
     "agents": {"types", "_validation", "schedules", "mdp"},
     "engine": {
-        *("types", "_validation", "_files", "schedules"),
+        *("types", "_validation", "_files", "_work", "schedules"),
         *("mdp", "learners", "oracle", "agents"),
     },
     "certify": {"types", "_validation", "_markov", "schedules", "mdp", "oracle", "agents"},
     "predict": {"types", "_validation", "_work", "mdp", "oracle", "engine"},
     "experiments": {
-        *("types", "_validation", "_files", "statistics", "schedules"),
+        *("types", "_validation", "_files", "_work", "statistics", "schedules"),
         *("mdp", "problems", "oracle", "engine"),
     },
-    "deep": {"types", "_validation", "_files", "statistics"},
+    "deep": {"types", "_validation", "_files", "_work", "statistics"},
     "figures": {
         *("types", "_validation", "_files", "statistics", "schedules"),
         *SCIENCE,

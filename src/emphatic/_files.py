@@ -297,7 +297,8 @@ def make_folder(folder: Path) -> Path:
             probe.touch(exist_ok=False)
         probe.unlink(missing_ok=True)
     except FileExistsError:
-        raise ValueError(f"out: {folder} is not a folder, which is required") from None
+        message = "cannot be written: File exists, and is no folder"
+        raise ValueError(f"out: {folder} {message}") from None
     except (OSError, ValueError) as error:  # the latter of a zero byte
         reason = getattr(error, "strerror", None) or error
         raise ValueError(f"out: {folder} cannot be written: {reason}") from None

@@ -104,7 +104,7 @@ def test_a_named_problem_is_a_problem_whatever_folder_has_its_name(swept, capsys
     ("arguments", "message"),
     [
         ("export .", "folder: . has no results"),
-        ("export two.toml/", "path: two.toml/ "),
+        ("export two.toml/", "two.toml/"),
         ("export boyan --csv", "Unrecognized options: --csv"),
         ("export swept --target uniform", "Unrecognized options: --target"),
         ("export swept --out nowhere/x.csv", "out: the directory nowhere does not exist"),

@@ -7,6 +7,7 @@ from typing import Any, TYPE_CHECKING
 import numpy as np
 
 from .._files import as_json as as_json
+from .._work import describe_duration
 from ..certify.bias import TOLERANCE
 from ..certify.certificate import Certificate
 from ..experiments.compute import Estimate
@@ -234,21 +235,20 @@ def show_plan(experiment: Experiment, left: Estimate, folder: Path) -> None:
     """Prints what a sweep is about to do, and what the part of it that is left will take."""
     out = console()
     axes = [(name, len(values)) for name, values in experiment.cases.items()]
-    axes += [("learner", len({unit.learner for unit in experiment.units}))]
+    axes += [("learner", len({whole.learner for whole in experiment.wholes}))]
     axes += [(name, np.size(values)) for name, values in experiment.grid.items()]
     axes += [("run", experiment.num_runs)]
     sizes = " x ".join(f"{n} {name}" for name, n in axes)
     out.print(styled((experiment.name, "bold"), f": {sizes}"))
-    num_cells = sum(unit.num_cells for unit in experiment.units)
+    num_cells = sum(whole.num_cells for whole in experiment.wholes)
     cells = f"{num_cells:,} cells of {experiment.num_steps:,} steps"
-    units = f"{len(experiment.units):,} units: {experiment.num_updates():.3g} updates"
+    units = f"{experiment.num_units:,} units: {experiment.num_updates():.3g} updates"
     out.print(f"{cells} in {units}")
     if left.num_cells < num_cells:
         left_to_do = f"{left.num_cells:,} are left: {left.num_updates:.3g} updates"
         out.print(f"{num_cells - left.num_cells:,} of these cells are done, {left_to_do}")
     if left.num_cells:
-        minutes, seconds = divmod(round(left.seconds), 60)
-        duration = f"{minutes} min {seconds} s" if minutes else f"{max(1, seconds)} s"
+        duration = describe_duration(max(1, left.seconds))
         size = _format_bytes(float(left.num_bytes))
         out.print(f"expected: {duration} on this machine, {size} in {folder}")
 

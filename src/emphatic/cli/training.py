@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from .. import _work as work
 from .._files import atomic_write
 from .output import printable, shell_command
 from .parsing import parse_options, parse_path
@@ -49,6 +50,8 @@ class TrainOptions:
     """Also draw the curves, to curves.png in the same folder."""
     tensorboard: bool = False
     """Also log to TensorBoard, in the same folder."""
+    yes: bool = False
+    """Begin even what takes more than a day."""
 
 
 @dataclasses.dataclass
@@ -63,6 +66,7 @@ class EvaluateOptions:
     """Print JSON."""
 
 
+FASTEST = 1e-5  # seconds that a step of a run takes at the least
 # Of a training; those of earlier versions have only the second. (Importing `deep` takes seconds.)
 TRAINING_FILES = "training.json", "policy.safetensors"
 
@@ -89,7 +93,7 @@ def train_command(arguments: list[str]) -> None:
     import xarray
 
     from .. import _validation as checks
-    from ..deep.plan import CURVES, is_finished
+    from ..deep.plan import CURVES, is_finished, require_room
     from ..deep.training import train
     from ..figures import training as figure
     from . import progress, tables
@@ -97,6 +101,9 @@ def train_command(arguments: list[str]) -> None:
     checks.count("steps", options.steps)
     checks.count("runs", options.runs)
     checks.seed(options.seed)
+    require_room(options.runs, options.steps)
+    size = f"train: {options.runs:,} runs of {options.steps:,} steps"
+    work.require_time(size, FASTEST * options.runs * options.steps, options.yes)
     seeds = range(options.seed, options.seed + options.runs)
     if seeds.stop > 2**32:
         raise ValueError(f"seed: got {seeds.stop - 1}; below 2^32 is required")
@@ -116,6 +123,7 @@ def train_command(arguments: list[str]) -> None:
         "runs",
         "plot",
         "tensorboard",
+        "yes",
     }  # the others are arguments of `train`
     settings = {key: value for key, value in vars(options).items() if key not in renamed}
     was_finished = is_finished(options.out, seeds, options.steps)

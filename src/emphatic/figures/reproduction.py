@@ -9,6 +9,7 @@ from typing import Any
 from .. import _validation as checks
 from .._files import atomic_write, make_folder, to_jsonable
 from ..engine.tasks import OnProgress
+from ..experiments.completion import OnStart
 from . import emphasis, policy_evaluation, style
 from .control import figure as control
 from .convergence import figure as convergence
@@ -29,6 +30,7 @@ def reproduce(
     seed: int = 0,
     steps: int | None = None,
     authors: bool = False,
+    on_start: OnStart | None = None,
     on_progress: OnProgress | None = None,
     **options: Any,
 ) -> Summary:
@@ -43,6 +45,7 @@ def reproduce(
     - `runs`, `seed`: The runs of each learner, and the seed of their streams of experience.
     - `steps`: The steps of a run; by default as many as in the paper.
     - `authors`: Follow the authors' code where it differs from the paper.
+    - `on_start`: Called with what is left of each part that may take long, before anything runs.
     - `on_progress`: Called with the updates done and the updates of all experiments.
     - `options`: Options that only some figures have: `engine`, see `emphatic.engine.run`; for
       `control`, `algorithms`, `env` and `full`.
@@ -55,6 +58,9 @@ def reproduce(
         checks.count("steps", steps)
     record = FIGURES[figure]
     parts = record.parts(runs, seed, steps, authors, **options)
+    if on_start is not None:
+        for part in parts:
+            part.announce(out / figure, on_start)
     folder = make_folder(out / figure)
     make_folder(folder / "data")
     total, done, datasets = sum(part.num_updates for part in parts), 0, []
