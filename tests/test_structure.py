@@ -40,7 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "oracle": {"types", "_validation", "_markov", "mdp"},
     "agents": {"types", "_validation", "schedules", "mdp"},
     "engine": {
-        *("types", "_validation", "_files", "schedules"),
+        *("types", "_validation", "_files", "_work", "schedules"),
         *("mdp", "learners", "oracle", "agents"),
     },
     "certify": {"types", "_validation", "_markov", "schedules", "mdp", "oracle", "agents"},
@@ -49,7 +49,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("types", "_validation", "_files", "_schema", "_work", "statistics", "schedules"),
         *("mdp", "problems", "oracle", "engine"),
     },
-    "deep": {"types", "_validation", "_files", "_schema", "statistics"},
+    "deep": {"types", "_validation", "_files", "_schema", "_work", "statistics"},
     "figures": {
         *("types", "_validation", "_files", "_schema", "statistics", "schedules"),
         *SCIENCE,
@@ -57,14 +57,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "report": {
         *("_validation", "_files", "_schema", "statistics"),
-        *("mdp", "problems", "oracle", "certify", "experiments", "figures"),
+        *("mdp", "oracle", "certify", "experiments", "figures"),
     },
     "cli": {
         *("types", "_validation", "_files", "_work", "schedules"),
         *SCIENCE,
         *("certify", "predict", "deep", "figures", "report", "__version__"),
     },
-    "__main__": {"cli"},
+    "__main__": set(),
 }
 
 

@@ -9,12 +9,14 @@ from typing import Annotated, Any, TypedDict
 
 from .._files import atomic_write
 from .._schema import Count, Probability, read_json, Rule
+from .._work import require_memory
 from .checkpoint import find_extent, FINITE, load_checkpoint, Seeds
 from .trained_policies import load_policies
 
 FORMAT = "emphatic training 1"
 PLAN, POLICIES, CURVES = "training.json", "policy.safetensors", "curves.nc"
 CHECKPOINTS = "checkpoint*.safetensors"  # one for all seeds that began together
+RUN_BYTES, STEP_BYTES = 50_000, 32  # of memory, at the least: networks, a transition
 GROWING = ("seeds", "steps", "experience")  # what may differ when a training is extended
 
 
@@ -60,6 +62,13 @@ class TrainingStatus:
     done: int
     left: int
     diverged: int
+
+
+def require_room(num_runs: int, num_steps: int) -> None:
+    """A `ValueError` if runs with their replay need more memory than there is, at the least."""
+    size = f"runs: {num_runs:,} runs of {num_steps:,} steps"
+    num_bytes = num_runs * (RUN_BYTES + STEP_BYTES * num_steps)
+    require_memory(size, num_bytes, "take fewer runs or steps")
 
 
 def write_plan(folder: Path, plan: TrainingPlan) -> None:

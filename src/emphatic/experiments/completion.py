@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from ..engine.tasks import OnProgress
 from .claims import POLL_EVERY
-from .compute import compute
+from .compute import compute, Estimate, estimate
 from .experiment import Experiment, Unit
 from .locks import OnMessage, PATIENCE
 from .plan import ASIDE
-from .store import begin, Store
+from .store import begin, missing_cells, Store
 
 if TYPE_CHECKING:
     import xarray
@@ -24,6 +24,19 @@ Claims = Iterator[tuple[Unit, OnProgress] | None]
 
 Compute = Callable[[Claims], Generator[tuple[Unit, "xarray.Dataset | None"], None, None]]
 """Computes units in any order, taking the next when there is room; None for one that failed."""
+
+
+OnStart = Callable[[Estimate], None]
+"""A callback, called with what is left of long work before it begins."""
+
+MANY = 10**9  # updates that may take more than a day, by the slowest engine
+
+
+def announce(experiment: Experiment, folder: Path | None, on_start: OnStart | None) -> None:
+    """Calls `on_start` with what a folder lacks of an experiment, if that may take long."""
+    if on_start is not None and experiment.num_updates() > MANY:
+        num_left = None if folder is None else missing_cells(experiment, folder)
+        on_start(estimate(experiment, num_left))
 
 
 def complete(

@@ -42,7 +42,7 @@ def describe(experiment: Experiment) -> Layout:
     axes = request.parse_axes(experiment.grid)
     return {
         "cases": {name: list(values) for name, values in experiment.cases.items()},
-        "learners": {unit.learner: list(unit.grid) for unit in experiment.units},
+        "learners": {whole.learner: list(whole.grid) for whole in experiment.wholes},
         "grid": {name: values.tolist() for name, values in axes.items()},
         "num_runs": experiment.num_runs,
         "attributes": {

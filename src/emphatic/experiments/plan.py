@@ -61,7 +61,7 @@ def make_plan(experiment: Experiment) -> Plan:
     addresses: list[dict[str, str]] = [{} for _ in experiment.points()]
     problems = [""] * len(addresses)
     definitions: dict[str, str] = {}
-    for unit in experiment.units:
+    for unit in experiment.wholes:
         definitions.setdefault(unit.learner, str(unit.definition["learner"]))
         addresses[unit.case][unit.learner] = unit.address
         problems[unit.case] = problems[unit.case] or digest(unit.problem)

@@ -224,7 +224,7 @@ def begin(experiment: Experiment, folder: Path, on_message: OnMessage | None = N
         elif on_message is not None:
             message = "is on a filesystem without locks: let one process at a time write there"
             on_message(f"{folder} {message}")
-        problems = {unit.case: unit.problem for unit in experiment.units}
+        problems = {whole.case: whole.problem for whole in experiment.wholes}
         for case, path in enumerate(store.problems):
             _keep_problem(problems[case], path, tell)
         plan.write_plan(store.plan, folder)
@@ -263,14 +263,20 @@ def _remove_leftovers(folder: Path) -> None:
     claims.remove_stale(folder / RUNNING)
 
 
-def missing_units(experiment: Experiment, folder: Path) -> list[Unit]:
-    """Lists what a folder lacks of an experiment: everything, if it cannot be read as it is."""
+def missing_cells(experiment: Experiment, folder: Path) -> list[int]:
+    """Counts the cells that a folder lacks of each of an experiment's `wholes`: all of them, if it
+    cannot be read as it is."""
     try:
         store = open_store(folder)
     except ValueError:
-        return list(experiment.units)
-    parts = (store.missing_part(unit) for unit in experiment.units)
-    return [part for part in parts if part is not None]
+        return [whole.num_cells for whole in experiment.wholes]
+    missing: list[int] = []
+    for whole in experiment.wholes:
+        shards = store.shards.get(whole.address, [])
+        runs = sorted({run for shard in shards for run in shard.runs if run in whole.runs})
+        covered = store.covered_cells(Cells(whole.address, whole.grid, runs))
+        missing.append(whole.num_cells - int(covered.sum()))
+    return missing
 
 
 def open_store(folder: StrPath) -> Store:

@@ -13,6 +13,8 @@ from ..certify.certificate import Certificate
 from ..engine import Engine
 from ..engine.tasks import OnProgress
 from ..experiments import completion, store
+from ..experiments.completion import OnStart
+from ..experiments.compute import require_room
 from ..experiments.experiment import Experiment
 from ..experiments.toml import read
 from ..mdp import Problem
@@ -45,11 +47,15 @@ Table = tuple[list[str], list[list[str]]]
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a figure: one dataset, and how to compute or load it in the figure's folder."""
+    """A part of a figure: one dataset, and how to compute or load it in the figure's folder.
+
+    `announce` says what a part takes that may take long; see [announce] of experiments.
+    """
 
     name: str
     num_updates: int
     run: Callable[[Path, OnProgress], "xarray.Dataset"]
+    announce: Callable[[Path, OnStart], None] = lambda folder, on_start: None
 
 
 @dataclass(frozen=True)
@@ -105,12 +111,17 @@ def parts_from(
 
 
 def _part(experiment: Experiment, variant: str) -> Part:
+    require_room(experiment, in_memory=True)
+
+    def announce(folder: Path, on_start: OnStart) -> None:
+        completion.announce(experiment, folder / "data" / experiment.name, on_start)
+
     def run(folder: Path, on_progress: OnProgress) -> "xarray.Dataset":
         data = folder / "data" / experiment.name
         finished = completion.complete(experiment, data, on_progress=on_progress)
         return store.load_dataset(finished).assign_attrs(variant=variant)
 
-    return Part(experiment.name, experiment.num_updates(), run)
+    return Part(experiment.name, experiment.num_updates(), run, announce)
 
 
 def problems_from(experiments: Sequence[Experiment]) -> dict[str, tuple[Problem, None]]:

@@ -1,6 +1,5 @@
 """Reads a section from the folder that `emphatic train` wrote."""
 
-import io
 import shlex
 from pathlib import Path
 from typing import Annotated, cast, TYPE_CHECKING, TypedDict
@@ -10,7 +9,7 @@ import numpy as np
 from .._files import Json, read_metadata
 from .._schema import Count, parse_json, read_json, Rule, Seed
 from ..experiments.curves import AXES, CURVES, read_curves
-from ..figures.training import write
+from ..figures.training import render
 from .section import Picture, Section
 
 if TYPE_CHECKING:
@@ -62,8 +61,7 @@ def from_training(folder: Path) -> Section:
     rows = [
         [int(steps[n]), *(_describe_mean(curves[name][:, n]) for name in curves)] for n in shown
     ]
-    picture = io.BytesIO()
-    write(dataset, picture, "svg")
+    picture = render(dataset, "svg")
     title = f"{plan['algorithm']} on {plan['environment']}"
     caption = f"J and the return over the steps, {runs} runs"
     question = (
@@ -73,7 +71,7 @@ def from_training(folder: Path) -> Section:
     columns = ["steps", *(MEASURES[name] for name in curves)]
     tables = {"Means over the runs ± standard deviations": (columns, rows)}
     settings = {name: value for name, value in plan.items() if value is not None}
-    pictures = [Picture(picture.getvalue(), "svg", caption, f"{title}: {caption}")]
+    pictures = [Picture(picture, "svg", caption, f"{title}: {caption}")]
     command = _command(plan, folder)
     return Section(
         title, question, tables=tables, pictures=pictures, settings=settings, command=command
