@@ -522,6 +522,18 @@ def test_a_cluster_that_does_nothing_says_why(monkeypatch, states, message):
     assert [text[: len(message)] for text in messages] == ([message] if message else [])
 
 
+def test_ctrl_c_stays_ctrl_c_with_jobs():
+    """Dask's jobs, when they are imported, make it end the process as if all were well."""
+    program = """
+import signal
+from emphatic.experiments import workers
+workers._import_job()
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 def test_a_job_that_is_not_described_names_what_is_missing(jobs):
     from dask import config
 

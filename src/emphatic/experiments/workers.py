@@ -4,6 +4,7 @@ import logging
 import os
 import re
 import shutil
+import signal
 import tempfile
 import warnings
 from collections.abc import Callable, Generator
@@ -128,8 +129,9 @@ def _start_slurm(
 ) -> Generator[tuple[Any, slurm.Jobs], None, None]:
     """Starts a scheduler here, and jobs with workers, which talk TLS as those on this machine."""
     from dask import config
-    from dask_jobqueue.slurm import SLURMJob  # and the defaults of its configuration
     from distributed import Scheduler, Security, SpecCluster
+
+    job_type = _import_job()  # and the defaults of its configuration
 
     security = Security.temporary()
     options = dict(config.get("jobqueue.slurm.scheduler-options", None) or {})
@@ -142,7 +144,7 @@ def _start_slurm(
     try:
         with config.set(_NO_ROUTES), SpecCluster(scheduler=scheduler, **settings) as running:
             cluster: Any = running
-            script, num_processes = _write_script(SLURMJob, cluster.scheduler_address, security)
+            script, num_processes = _write_script(job_type, cluster.scheduler_address, security)
             jobs = slurm.Jobs(script, -(-num_workers // num_processes), on_message)
             try:
                 jobs.renew(False)
@@ -153,6 +155,17 @@ def _start_slurm(
         if "failed to start" not in str(error):
             raise
         raise ValueError(f"cluster: no scheduler can be started here: {error}") from error
+
+
+def _import_job() -> Any:
+    """Imports what describes a job; the import lets Ctrl-C end the process, without a word."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        from dask_jobqueue.slurm import SLURMJob
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    return SLURMJob
 
 
 def _write_script(job_type: Any, address: str, security: Any) -> tuple[str, int]:
