@@ -242,7 +242,7 @@ def sweep_command(arguments: list[str]) -> int:
     from .progress import progress_bar
 
     if options.cluster is not None:
-        from ..experiments.cluster import require_cluster
+        from ..experiments.workers import require_cluster
 
         require_cluster(options.cluster, options.workers)
     elif options.workers is not None:
