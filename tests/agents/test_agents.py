@@ -310,7 +310,10 @@ def test_an_agent_knows_what_it_is_made_of():
     [
         ({"policy": Softmax(np.ones((4, 3, 2)))}, r"policy: got one of \(4, 3\) states"),
         ({"policy": NetworkSoftmax(np.ones((5, 2)), 2)}, r"policy: got one of \(5, 2\) states"),
-        ({"policy": learners.gem(0.1)}, r"policy: got a Learner; a policy is required, such as tab"),
+        (
+            {"policy": learners.gem(0.1)},
+            r"policy: got a Learner; a policy is required, such as tab",
+        ),
         ({"emphasis": 0.1}, "emphasis: got a float; a learner is required"),
         ({"critic": setting()[1].shape}, "critic: got a tuple; a learner is required"),
         ({"theta": np.zeros(3)}, r"theta: got shape \(3,\); \(4,\) is required"),
@@ -324,9 +327,7 @@ def test_what_does_not_fit_is_refused(arguments, message):
     problem, policy = setting()
     pair = {"emphasis": learners.gem(0.1), "critic": learners.gq2(0.1), "step_size": 0.1}
     with pytest.raises(ValueError, match=message):
-        inspect.unwrap(actor_critic)(
-            **{"problem": problem, "policy": policy, **pair, **arguments}
-        )
+        inspect.unwrap(actor_critic)(**{"problem": problem, "policy": policy, **pair, **arguments})
 
 
 def size(d):

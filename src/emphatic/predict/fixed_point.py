@@ -44,7 +44,9 @@ def fixed_point(
     terms = np.tensordot(weight, moves, axes=1)  # what cancels in a sum of them is 0
     rows = terms.max(1, initial=0.0)
     rows[rows == 0.0] = 1.0
-    system = LinearSystem(G / rows[:, None], weight @ affine.vector / SIZES[0] / rows, np.ones(len(G)))
+    system = LinearSystem(
+        G / rows[:, None], weight @ affine.vector / SIZES[0] / rows, np.ones(len(G))
+    )
     solution, unique, exists = settle(system)
     prediction = affine.slope @ solution + affine.offset
     error = weighted_norm(weight, prediction - truth(problem, target, affine, measure))
