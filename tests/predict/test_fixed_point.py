@@ -31,7 +31,7 @@ def test_the_mean_field_of_a_step_leads_where_the_oracle_says(name, problem):
 
 
 def test_where_the_mean_matrix_is_singular_it_is_said_and_nothing_is_made_up():
-    """Two states, features 1 and 2, between which the mean field of TD cancels but its drift not."""
+    """Two states, features 1 and 2, where the mean matrix of TD cancels and its vector not."""
     transition, ones = np.zeros((2, 2, 2)), np.ones((2, 2, 2))
     transition[:, [0, 1], [0, 1]] = 1.0
     behavior, target = np.array([[1 / 3, 2 / 3]] * 2), np.array([[0.0, 1.0]] * 2)

@@ -39,10 +39,11 @@ def _notes(section: Section, cases: Sequence[Case]) -> Html:
     if learners:
         runs, num_windows = _describe_runs(learners[0].num_runs), learners[0].num_windows
         if learners[0].num_selecting:
+            selecting = _describe_runs(learners[0].num_selecting)
             sentences.append(
                 f"Hyper-parameters were chosen for each learner and case by the mean "
-                f"{RULES[section.rule]} of {_describe_runs(learners[0].num_selecting)}; everything shown "
-                f"is from {runs} that had no part in the choice."
+                f"{RULES[section.rule]} of {selecting}; everything shown is "
+                f"from {runs} that had no part in the choice."
             )
         elif any(learner.point for learner in learners):
             sentences.append("Hyper-parameters were chosen and judged on the same single run.")
