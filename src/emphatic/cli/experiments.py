@@ -223,10 +223,12 @@ def _quick_folder(folder: Path) -> Path:
 
 
 def _changed_options(options: SweepOptions) -> str:
-    """Returns the options that change what the file says, as they are written."""
+    """Returns the options that change or allow what the file says, as they are written."""
     names = ("runs", "seed", "steps")
     numbers = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     flags = [f" --{name} {value}" for name, value in numbers.items()]
+    if options.import_:
+        flags.append(f" --import {' '.join(options.import_)}")
     return "".join([*([" --quick"] if options.quick else []), *flags])
 
 

@@ -148,7 +148,7 @@ def bind_learner(problem: Problem, text: str) -> tuple[LearnerFactory, float | N
     from .. import _validation as checks
     from ..engine.expressions import parse_learner, separate_step_size
 
-    if "(" in text:
+    if "(" in text or ":" in text:
         expression, step_size = separate_step_size(text)
     else:
         expressions, name = learner_expressions(), text.replace("_", "-")

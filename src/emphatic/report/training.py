@@ -70,7 +70,8 @@ def from_training(folder: Path) -> Section:
     )
     columns = ["steps", *(MEASURES[name] for name in curves)]
     tables = {"Means over the runs ± standard deviations": (columns, rows)}
-    settings = {name: value for name, value in plan.items() if value is not None}
+    labels = {"kind": "policy"}
+    settings = {labels.get(key, key): value for key, value in plan.items() if value is not None}
     pictures = [Picture(picture, "svg", caption, f"{title}: {caption}")]
     command = _command(plan, folder)
     return Section(
