@@ -1,6 +1,6 @@
 """Fuzzes the commands, and says what happened.
 
-    python -m tests.fuzz [--inputs 100000] [--seed 0] [--workers 2] [--only NUMBER] [--out build/fuzz]
+    python -m tests.fuzz [--inputs 100000] [--seed 0] [--workers 2] [--only NUMBER ...]
 
 Each failing input is written to a folder, with the command that repeats it.
 """
@@ -14,8 +14,10 @@ from collections import Counter
 from pathlib import Path
 
 from . import seeds
-from .generate import generate, Odd
-from .harness import Outcome, run
+from .commands import Odd
+from .generate import generate
+from .harness import run
+from .judge import Outcome
 
 
 def main() -> int:
@@ -67,7 +69,9 @@ def show(outcomes: list[Outcome], seconds: float) -> None:
     print("\nslowest:", ", ".join(f"{o.number} ({o.command}) {o.seconds:.1f} s" for o in slowest))
     print(f"peak memory: {max(o.peak for o in outcomes) / 2**30:.2f} GiB")
     notes = Counter(text[:100] for outcome in outcomes for text in outcome.warnings)
-    print(f"warnings: {notes.total()}", *(f"{n:7} {text}" for text, n in notes.most_common(10)), sep="\n")
+    print(f"warnings: {notes.total()}")
+    for text, count in notes.most_common(10):
+        print(f"{count:7} {text}")
     failures = Counter(text for outcome in outcomes for text in outcome.failures)
     print(f"\nfailing inputs: {sum(bool(o.failures) for o in outcomes)}, in {len(failures)} ways")
     for text, count in failures.most_common():

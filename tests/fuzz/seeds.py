@@ -15,6 +15,8 @@ from typing import TypeAlias
 
 from emphatic import cli
 
+from .formats import pack, unpack
+
 Tree: TypeAlias = dict[str, bytes]
 """The contents of files by their paths."""
 
@@ -79,7 +81,11 @@ def make(folder: Path) -> Tree:
         (folder / name).mkdir()
         (folder / name / "summary.json").write_text(json.dumps(summary))
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+    tree = {str(path.relative_to(folder)): path.read_bytes() for path in files}
+    return {
+        name: pack(*unpack(data)) if name.endswith(".safetensors") else data
+        for name, data in tree.items()
+    }
 
 
 def below(tree: Tree, folder: str, renamed: str | None = None) -> Tree:

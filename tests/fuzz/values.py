@@ -2,32 +2,26 @@
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 Chance: TypeAlias = random.Random
-Path: TypeAlias = tuple[Any, ...]
+Keys: TypeAlias = tuple[Any, ...]
 
 DEEP = "[" * 5000 + "]" * 5000
 RAW = "\ue000"  # around what stands in JSON as it is
-NUMBERS = (
-    *("0", "-1", "1", "2", "3", "0.5", "-0.5", "1.5", "1e-300", "1e155", "1e308", "1e400", "-1e400"),
-    *("nan", "inf", "-inf", "1e-5", "1e6", "007", "1_0", "0x10", "٣", "1e", "--1", "+1", "1j", "."),
-    *("1" + "0" * 400, "9" * 25, "1e15", "9223372036854775808", "4294967296", "-9223372036854775809"),
-)
-TEXTS = (
-    *("", " ", "x", "-", "--", "--help", "a=b", "[red]x[/red]", "[/x]", "<script>alert(1)</script>"),
-    *("../../escaped", "..", ".", "/", "a/b", "a\nb", "a\x00b", "\x1b[31mred", "\u202eabc", "é", "😀"),
-    *("x" * 5000, "'", '"', "`id`", "$(id)", "; id", "%s%n", "{0}", "{", "\\", "canary:f(0.1)", "None"),
-    *("true", "nan", "__import__('canary')", "().__class__", "a.b.c", "*", "?", "~", "null", "\udcff"),
-)
-OBJECTS: tuple[Any, ...] = (
-    *(None, True, False, 0, -1, 1, 2, 1.5, 0.1, 1e308, -1e308, 10**30, 2**63, 10**15, "", "x", "1"),
-    *(float("nan"), float("inf"), [], {}, [[]], [0], [None], ["x"], {"x": 1}, {"": {}}, [1, "x"]),
-    *("<script>alert(1)</script>", "../../escaped", "canary:f(0.1)", "a\nb", "\x00", "[/x]", "x" * 9999),
-    *(f"{RAW}{DEEP}{RAW}", f"{RAW}1e999{RAW}", f"{RAW}{'9' * 5000}{RAW}", f'{RAW}"\\ud800"{RAW}'),
-    *([0] * 1000, [[0.1]] * 3, {"a": [1, {"b": None}]}, f'{RAW}{{"a": 1, "a": 2}}{RAW}', "inf", "-inf"),
-)
+WORDS: dict[str, list[str]] = json.loads((Path(__file__).parent / "words.json").read_text("utf-8"))
+NUMBERS = [*WORDS["numbers"], "1" + "0" * 400, "9" * 25]
+TEXTS = [*WORDS["texts"], "x" * 5000, "\udcff"]
+OBJECTS: list[Any] = [
+    *(None, True, False, 0, -1, 1, 2, 1.5, 0.1, 1e308, -1e308, 10**30, 2**63, 10**15, [], {}, [[]]),
+    *(float("nan"), float("inf"), [0], [None], ["x"], {"x": 1}, {"": {}}, [1, "x"], [0] * 1000),
+    *("", "x", "1", "inf", "-inf", "<script>alert(1)</script>", "../../escaped", "canary:f(0.1)"),
+    *("a\nb", "\0", "[/x]", "x" * 9999, [[0.1]] * 3, {"a": [1, {"b": None}]}, f"{RAW}{DEEP}{RAW}"),
+    *(f"{RAW}1e999{RAW}", f"{RAW}{'9' * 5000}{RAW}", f'{RAW}"\\ud800"{RAW}'),
+    f'{RAW}{{"a": 1, "a": 2}}{RAW}',
+]
 
 
 def mutate_bytes(chance: Chance, data: bytes, other: bytes = b"") -> bytes:
@@ -56,7 +50,7 @@ def mutate_bytes(chance: Chance, data: bytes, other: bytes = b"") -> bytes:
     return data
 
 
-def mutate_words(chance: Chance, text: str, words: tuple[str, ...]) -> str:
+def mutate_words(chance: Chance, text: str, words: Sequence[str]) -> str:
     """Replaces, repeats, removes and inserts a few pieces of a text."""
     for _ in range(chance.choice((1, 1, 2, 4))):
         place = chance.randrange(len(text) + 1)
@@ -66,7 +60,7 @@ def mutate_words(chance: Chance, text: str, words: tuple[str, ...]) -> str:
     return text
 
 
-def places(value: Any, path: Path = ()) -> Iterator[Path]:
+def places(value: Any, path: Keys = ()) -> Iterator[Keys]:
     """Yields the path of every value in JSON, from the outside."""
     yield path
     if isinstance(value, dict | list):
@@ -121,8 +115,3 @@ def mutate_json(chance: Chance, data: bytes) -> bytes:
     if chance.random() < 0.15:
         return mutate_bytes(chance, data, data)
     return to_json(mutate_object(chance, json.loads(data)))
-
-
-def pick(chance: Chance, weighted: dict[Callable[..., Any], float]) -> Callable[..., Any]:
-    """Picks a function by its weight."""
-    return chance.choices(list(weighted), list(weighted.values()))[0]
