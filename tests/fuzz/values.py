@@ -1,5 +1,6 @@
 """Values that nobody expects, of every type, and mutations of bytes, texts and JSON."""
 
+import copy
 import json
 import random
 from collections.abc import Iterator, Sequence
@@ -74,7 +75,7 @@ def mutate_object(chance: Chance, value: Any) -> Any:
         paths = list(places(value))
         path = chance.choice(paths)
         if not path:
-            return chance.choice(OBJECTS) if chance.random() < 0.3 else value
+            return copy.deepcopy(chance.choice(OBJECTS)) if chance.random() < 0.3 else value
         *above, key = path
         parent = value
         for step in above:
@@ -82,20 +83,19 @@ def mutate_object(chance: Chance, value: Any) -> Any:
         other = value
         for step in chance.choice(paths):
             other = other[step]
-        copy = json.loads(json.dumps(other))
         match chance.randrange(8):
             case 0:
                 del parent[key]
             case 1:
                 parent[key] = [parent[key]]
             case 2:
-                parent[key] = copy  # what belongs elsewhere
+                parent[key] = copy.deepcopy(other)  # what belongs elsewhere
             case 3 if isinstance(parent, dict):
                 parent[chance.choice(TEXTS[:-1])] = parent.pop(key)
             case 4 if isinstance(parent, list):
                 parent.append(parent[key])
             case _:
-                parent[key] = chance.choice(OBJECTS)
+                parent[key] = copy.deepcopy(chance.choice(OBJECTS))
     return value
 
 
