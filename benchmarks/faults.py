@@ -162,14 +162,14 @@ def failed(experiment: Experiment, folder: Path) -> str:
 # Processes and workers that are killed
 
 
-def killed(folder: Path, file: Path, expected: xarray.Dataset) -> dict[str, Any]:
+def killed(folder: Path, file: Path, expected: xarray.Dataset, seconds: float) -> dict[str, Any]:
     """A sweep whose process is killed at random moments, each time begun again."""
     chance, here, kills, rewritten, lost, identical = random.Random(0), folder / "0", 0, 0, 0, True
     known: dict[str, tuple[int, int]] = {}
     stopped_at, rounds, twice = list[int](), 1, 0
     while True:
         before = len(computed(here))
-        was_killed = kill(sweep(file, here), chance.uniform(0.0, 8.0) if kills < KILLS else 1e9)
+        was_killed = kill(sweep(file, here), chance.uniform(0.0, seconds) if kills < KILLS else 1e9)
         kills += was_killed
         found = shards(here) if here.exists() else {}
         twice += len(set(known) & set(computed(here)[before:]))
@@ -477,7 +477,7 @@ def main() -> int:
         for part in ("killed", "training", "report", "disks"):
             (folder / part).mkdir()
         tables = {
-            "SIGKILL of sweeps": [killed(folder / "killed", file, expected)],
+            "SIGKILL of sweeps": [killed(folder / "killed", file, expected, seconds)],
             "SIGKILL of trainings": [killed_training(folder / "training")],
             "SIGKILL of reports": [killed_report(folder / "report", folder / "expected")],
             "Two processes on one store": [together(folder / "together", file, expected)],
