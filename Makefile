@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: test test-slow test-slurm reproduce lint types docs unit examples benchmark format clean
+.PHONY: test test-slow test-slurm fuzz reproduce lint types docs unit examples benchmark format clean
 .DEFAULT_GOAL := test
 
 test: lint types docs unit examples
@@ -29,6 +29,10 @@ test-slow: .venv/development
 
 test-slurm: .venv/development
 	$(BIN)/python -m pytest -n 0 -m slurm -rs tests/experiments/test_slurm.py
+
+FUZZ ?= 100000
+fuzz: .venv/development
+	$(BIN)/python -m tests.fuzz --inputs $(FUZZ)
 
 examples: .venv/development
 	@for file in examples/*.py; do echo "$(BIN)/python $$file"; $(BIN)/python $$file || exit 1; done

@@ -2,10 +2,11 @@
 
     python benchmarks/faults.py [--quick]
 
-Processes are killed at random moments, workers die, disks are full: each time it is counted whether
-a finished unit was lost, rewritten or computed twice, and whether the dataset is the one of an
-undisturbed run. Then the store's own work is timed on many small cells. The exit status is 1 if a
-limit is missed. Disks that are full or read-only are small mounts, which only root can make.
+Sweeps, trainings and reports are killed a hundred times, workers die, disks are full: each time it
+is counted whether something finished was lost, rewritten or computed twice, and whether the result
+is that of an undisturbed run. Then the store's own work is timed on many small cells. The exit
+status is 1 if a limit is missed. Disks that are full or read-only are small mounts, which only root
+can make.
 """
 
 import multiprocessing
@@ -17,7 +18,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
@@ -26,12 +27,14 @@ from typing import Any
 
 import xarray
 
+from emphatic.deep.plan import training_status
 from emphatic.experiments import cluster, complete, compute, Experiment, store
 from emphatic.experiments.completion import Claims, complete_with
 from emphatic.experiments.toml import parse, read
 
 QUICK = "--quick" in sys.argv
-KILLS = 4 if QUICK else 20
+KILLS = 4 if QUICK else 60  # of sweeps
+OTHER_KILLS = 2 if QUICK else 20  # of trainings, and of reports
 CASES = 5 if QUICK else 50
 
 SWEEP = """
@@ -83,6 +86,20 @@ completion.compute = log_and_compute
 completion.complete(read(sys.argv[1]), Path(sys.argv[2]), num_threads=1)
 """
 
+TRAINING = """
+import sys
+from pathlib import Path
+from emphatic.deep import train
+
+
+def log(steps, values):
+    with open(sys.argv[1] + ".computed", "a") as file:
+        file.write(f"{steps}\\n")
+
+
+train(Path(sys.argv[1]), "CartPole-v1", "off-pac", steps=200, evaluate_every=20, on_evaluation=log)
+"""
+
 
 def show(title: str, rows: list[dict[str, Any]]) -> None:
     """A table in markdown."""
@@ -109,13 +126,28 @@ def computed(folder: Path) -> list[str]:
     return log.read_text().split() if log.exists() else []
 
 
-def started(file: Path, folder: Path) -> subprocess.Popen:
+def started(*arguments: str | Path) -> subprocess.Popen:
     return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(file), str(folder)],
+        [sys.executable, *map(str, arguments)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def sweep(file: Path, folder: Path) -> subprocess.Popen:
+    return started("-c", PROGRAM, file, folder)
+
+
+def kill(process: subprocess.Popen, seconds: float, is_time: Callable[[], bool] = bool) -> bool:
+    """Kills a process after so many seconds, or once it is time; returns whether it still ran."""
+    moment = time.monotonic() + seconds
+    while process.poll() is None and time.monotonic() < moment and not is_time():
+        time.sleep(0.001)
+    process.kill()
+    _, errors = process.communicate()
+    assert process.returncode in (0, -signal.SIGKILL), errors
+    return process.returncode != 0
 
 
 def failed(experiment: Experiment, folder: Path) -> str:
@@ -130,30 +162,23 @@ def failed(experiment: Experiment, folder: Path) -> str:
 # Processes and workers that are killed
 
 
-def killed(folder: Path, file: Path, expected: xarray.Dataset) -> dict[str, Any]:
+def killed(folder: Path, file: Path, expected: xarray.Dataset, seconds: float) -> dict[str, Any]:
     """A sweep whose process is killed at random moments, each time begun again."""
     chance, here, kills, rewritten, lost, identical = random.Random(0), folder / "0", 0, 0, 0, True
     known: dict[str, tuple[int, int]] = {}
-    stopped_at, rounds, twice = [], 1, 0
+    stopped_at, rounds, twice = list[int](), 1, 0
     while True:
-        before, process = len(computed(here)), started(file, here)
-        if kills < KILLS:
-            moment = time.monotonic() + chance.uniform(0.0, 8.0)
-            while process.poll() is None and time.monotonic() < moment:
-                time.sleep(0.001)
-        if process.poll() is None and kills < KILLS:
-            process.kill()
-            kills += 1
-        _, errors = process.communicate()
+        before = len(computed(here))
+        was_killed = kill(sweep(file, here), chance.uniform(0.0, seconds) if kills < KILLS else 1e9)
+        kills += was_killed
         found = shards(here) if here.exists() else {}
         twice += len(set(known) & set(computed(here)[before:]))
         lost += len(set(known) - set(found))
         rewritten += sum(known[name] != found[name] for name in set(known) & set(found))
         known = found
-        if process.returncode == -signal.SIGKILL:
+        if was_killed:
             stopped_at.append(len(found))
             continue
-        assert process.returncode == 0, errors
         identical &= same(store.load(here), expected)
         if kills == KILLS:
             break
@@ -170,10 +195,83 @@ def killed(folder: Path, file: Path, expected: xarray.Dataset) -> dict[str, Any]
     }
 
 
+def killed_training(folder: Path) -> dict[str, Any]:
+    """A training whose process is killed at random moments, each time begun again."""
+
+    def results(here: Path) -> list[bytes]:
+        return [(here / name).read_bytes() for name in ("policy.safetensors", "curves.nc")]
+
+    def steps_kept() -> int:
+        return training_status(here).done if list(here.glob("checkpoint*.safetensors")) else 0
+
+    begun = time.monotonic()
+    kill(started("-c", TRAINING, folder / "expected"), 1e9)
+    seconds, expected = time.monotonic() - begun, results(folder / "expected")
+    chance, here, kills, lost, twice, identical = random.Random(0), folder / "0", 0, 0, 0, True
+    kept, stopped_at, rounds = 0, list[int](), 1
+    while True:
+        before, seen = len(computed(here)), kept
+        duration = chance.uniform(0.0, 1.1 * seconds) if kills < OTHER_KILLS else 1e9
+        was_killed = kill(started("-c", TRAINING, here), duration)
+        kills += was_killed
+        kept = steps_kept() if here.exists() else 0
+        twice += sum(0 < int(steps) <= seen for steps in computed(here)[before:])
+        lost += kept < seen
+        if was_killed:
+            stopped_at.append(kept)
+            continue
+        identical &= results(here) == expected
+        if kills == OTHER_KILLS:
+            break
+        here, kept, rounds = folder / str(rounds), 0, rounds + 1
+    return {
+        "kills": kills,
+        "trainings": rounds,
+        "steps kept when killed": " ".join(map(str, stopped_at)),
+        "lost": lost,
+        "computed again": twice,
+        "identical": identical,
+        "met": identical and not lost and not twice,
+    }
+
+
+def killed_report(folder: Path, results: Path) -> dict[str, Any]:
+    """A report that is killed at random moments, and every other time as soon as it is written."""
+    page, expected, before = folder / "page.html", folder / "expected.html", shards(results)
+
+    def report(out: Path) -> subprocess.Popen:
+        return started("-m", "emphatic", "report", results, "--out", out)
+
+    def is_written() -> bool:
+        return any(folder.glob("*.part"))
+
+    begun = time.monotonic()
+    kill(report(expected), 1e9)
+    seconds, chance, kills, torn, whole = time.monotonic() - begun, random.Random(0), 0, 0, 0
+    while kills < OTHER_KILLS:
+        page.unlink(missing_ok=True)
+        for path in folder.glob("*.part"):
+            path.unlink()
+        waits = kills % 2 == 0
+        duration = 1e9 if waits else chance.uniform(0.0, seconds)
+        kills += kill(report(page), duration, is_written if waits else bool)
+        is_whole = page.exists() and page.read_bytes() == expected.read_bytes()
+        whole, torn = whole + is_whole, torn + (page.exists() and not is_whole)
+    kill(report(page), 1e9)
+    identical = page.read_bytes() == expected.read_bytes() and shards(results) == before
+    return {
+        "kills": kills,
+        "pages absent when killed": kills - whole,
+        "torn": torn,
+        "identical": identical,
+        "met": identical and not torn,
+    }
+
+
 def together(folder: Path, file: Path, expected: xarray.Dataset) -> dict[str, Any]:
     """Two processes that begin at once on one store: what each computed is in its files."""
     seen: dict[str, tuple[int, int]] = {}
-    rewritten, processes = 0, [started(file, folder) for _ in range(2)]
+    rewritten, processes = 0, [sweep(file, folder) for _ in range(2)]
     while any(process.poll() is None for process in processes):
         for name, stat in shards(folder).items() if folder.exists() else ():
             rewritten += seen.setdefault(name, stat) != stat
@@ -219,8 +317,8 @@ def worker_killed(folder: Path, experiment: Experiment, expected: xarray.Dataset
 
 def always_kills(folder: Path, expected: xarray.Dataset) -> dict[str, Any]:
     """A learner that ends every worker that makes it, beside one that does not."""
-    sweep = parse(SWEEP)
-    harmless = sweep.learners
+    experiment = parse(SWEEP)
+    harmless = experiment.learners
 
     def learners(problem: Any) -> dict[str, Any]:
         factories: dict[str, Any] = dict(harmless(problem))
@@ -233,9 +331,9 @@ def always_kills(folder: Path, expected: xarray.Dataset) -> dict[str, Any]:
         return {"gem": factories["gem"], "etd": deadly}
 
     cases = {"features": ("one-hot",)}
-    sweep = replace(sweep, learners=learners, cases=cases, num_runs=10)
+    experiment = replace(experiment, learners=learners, cases=cases, num_runs=10)
     messages: list[str] = []
-    cluster.complete(sweep, folder, "local", num_workers=2, on_message=messages.append)
+    cluster.complete(experiment, folder, "local", num_workers=2, on_message=messages.append)
     chosen = expected.sel(features=["one-hot"]).isel(run=slice(10)).sel(learner="gem")
     dataset = store.load(folder).sel(learner="gem")
     rest = dataset["emphasis_error"].identical(chosen["emphasis_error"])
@@ -376,10 +474,12 @@ def main() -> int:
         expected = store.load(folder / "expected")
         number = len(shards(folder / "expected"))
         print(f"\nThe sweep that is disturbed below has {number} units and takes {seconds:.1f} s.")
-        (folder / "killed").mkdir()
-        (folder / "disks").mkdir()
+        for part in ("killed", "training", "report", "disks"):
+            (folder / part).mkdir()
         tables = {
-            "SIGKILL at random moments": [killed(folder / "killed", file, expected)],
+            "SIGKILL of sweeps": [killed(folder / "killed", file, expected, seconds)],
+            "SIGKILL of trainings": [killed_training(folder / "training")],
+            "SIGKILL of reports": [killed_report(folder / "report", folder / "expected")],
             "Two processes on one store": [together(folder / "together", file, expected)],
             "A worker that is killed": [worker_killed(folder / "worker", experiment, expected)],
             "A unit that always kills its worker": [always_kills(folder / "always", expected)],

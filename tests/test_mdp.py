@@ -181,6 +181,13 @@ for index in (2, -1, 2**30):
     assert all(line.startswith("transition:") for line in lines)
 
 
+def test_a_csr_matrix_whose_last_pointer_is_negative_is_refused():
+    """SciPy's own check overlooks it, and then ends in an error of C++."""
+    p = sparse.csr_array(np.eye(3))
+    p.indptr = np.array([0, 1, -1, -(2**63)])
+    refuses(lambda: mdp(p), "transition: not a sound sparse matrix: ", "its indptr ends in -9223")
+
+
 # What a problem refuses.
 
 TRANSIENT = np.zeros((3, 1, 3))

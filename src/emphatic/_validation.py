@@ -119,6 +119,8 @@ def csr(name: str, matrix: Any, merge: bool = True) -> sparse.csr_array:
     try:
         copy = sparse.csr_array(matrix, dtype=np.float64, copy=True)
         copy.check_format(full_check=True)  # an index out of range would end the process
+        if copy.nnz < 0:  # which that lets pass
+            raise ValueError(f"its indptr ends in {copy.nnz}")
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name}: not a sound sparse matrix: {error}") from None
     if copy.ndim != 2:
