@@ -49,7 +49,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("types", "_validation", "_files", "_schema", "statistics", "schedules"),
         *("mdp", "problems", "oracle", "engine"),
     },
-    "deep": {"types", "_validation", "_files", "statistics"},
+    "deep": {"types", "_validation", "_files", "_schema", "statistics"},
     "figures": {
         *("types", "_validation", "_files", "statistics", "schedules"),
         *SCIENCE,
@@ -60,7 +60,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("mdp", "problems", "oracle", "certify", "experiments", "figures"),
     },
     "cli": {
-        *("types", "_validation", "_files", "_work", "schedules"),
+        *("types", "_validation", "_files", "_schema", "_work", "schedules"),
         *SCIENCE,
         *("certify", "predict", "deep", "figures", "report", "__version__"),
     },

@@ -163,4 +163,5 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
     close = get_close_matches(name[:60], known, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]!r}? " if close else ""
     names = ", ".join(known) or "none"
+    names = names if len(names) < 300 else f"{names[:300]}..."
     return ValueError(f"{kind}: unknown name {show(name)}; {hint}known: {names}")

@@ -78,7 +78,7 @@ def parse(text: str) -> Polynomial:
 
     `0.1` is constant, `0.1/t^0.7` decays, `1/t` is power 1, `0.1/(1+t/1e4)^0.6` has an onset.
     """
-    number = r"\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?"
+    number = r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
     time = rf"t|\(1\+t/(?P<onset>{number})\)"
     pattern = rf"(?P<scale>{number})(?:/(?P<time>{time})(?:\^(?P<power>{number}))?)?"
     match = re.fullmatch(pattern, text.strip())

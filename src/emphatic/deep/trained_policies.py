@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,15 +74,23 @@ def load_policies(path: str | os.PathLike) -> TrainedPolicies:
         raise ValueError(f"policy: {path} cannot be read as a policy: {error}") from None
 
 
-def restore(policies: TrainedPolicies) -> tuple[Task, Act]:
-    """Restores the task of policies, and the function by which they act in it."""
-    task = make_task(policies.environment, policies.max_steps)
+def restore(policies: TrainedPolicies, imports: Collection[str] = ()) -> tuple[Task, Act]:
+    """Restores the task of policies, and the function by which they act in it.
+
+    Policies are data, and the module of their environment is imported only if it is in `imports`.
+    """
+    task = make_task(policies.environment, policies.max_steps, imports=imports)
     return task, make_agent(policies.algorithm, make_policy(task, policies.kind)).act
 
 
-def evaluate(policies: TrainedPolicies, num_episodes: int = 20, seed: int = 0) -> dict[str, Any]:
-    """Plays episodes with each run's policy; returns means and standard deviations over them."""
-    task, act = restore(policies)
+def evaluate(
+    policies: TrainedPolicies, num_episodes: int = 20, seed: int = 0, imports: Collection[str] = ()
+) -> dict[str, Any]:
+    """Plays episodes with each run's policy; returns means and standard deviations over them.
+
+    If the environment is `module:Id`, the module must be in `imports`, or have been imported.
+    """
+    task, act = restore(policies, imports)
     runs = []
     for run, run_seed in enumerate(policies.seeds):
         theta = jax.tree.map(lambda leaf, run=run: leaf[run], policies.theta)

@@ -178,7 +178,7 @@ def _takes(value: Value, taken: object) -> bool:
     if not callable(value) or isinstance(value, Policy):
         return False
     hints = [hint for name, hint in _hints(value).items() if name != "return"]
-    return not hints or hints[0] not in FUNCTIONS or hints[0] == taken
+    return not hints or not {taken, hints[0]} <= FUNCTIONS.keys() or hints[0] == taken
 
 
 def _is_tuple(value: Value, parts: Sequence[object], sizes: Sizes) -> bool:
@@ -194,6 +194,8 @@ def shape(value: Value) -> tuple[int, ...] | None:
     if checks.is_traced(value):
         return value.shape
     if isinstance(value, list | tuple):
+        if value and all(type(entry) in (int, float) for entry in value):
+            return (len(value),) if np.isfinite(np.asarray(value, float)).all() else None
         shapes = {shape(entry) for entry in value}
         entry = shapes.pop() if len(shapes) == 1 else None
         return None if entry is None else (len(value), *entry)

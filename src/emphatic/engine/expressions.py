@@ -152,7 +152,7 @@ def _list_entries(entries: Collection[grammar.Node | grammar.Span], scope: Scope
     num_numbers = 0
     for entry in entries:
         value = _evaluate(entry, scope)
-        num_numbers += _count(value)
+        num_numbers += len(value) if isinstance(entry, grammar.Span) else _count(value)
         _require_short(num_numbers)
         values += value if isinstance(entry, grammar.Span) else [value]
     return values
@@ -162,7 +162,7 @@ def _count(value: Value) -> int:
     return sum(map(_count, value)) if isinstance(value, list | tuple) else np.size(value)
 
 
-def _require_short(num_numbers: float) -> None:
+def _require_short(num_numbers: int | float) -> None:
     if num_numbers > MAX_NUMBERS:
         size = f"{num_numbers:,.0f}" if num_numbers < 1e15 else f"{num_numbers:.3g}"
         raise ValueError(f"a list has {size} numbers; at most {MAX_NUMBERS:,} are possible")

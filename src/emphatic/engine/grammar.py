@@ -14,7 +14,7 @@ MAX_DEPTH = 30  # of what is inside of each other
 OWN = r"[A-Za-z_][\w.]*:[A-Za-z_]\w*"
 """A function of a module, such as `mylearners:tdrc`."""
 QUOTED = r"\"[^\"]*\"|'[^']*'"
-NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
 _KINDS = (
     rf"(?P<number>{NUMBER})(?!\w)",
     rf"(?P<text>{QUOTED})",

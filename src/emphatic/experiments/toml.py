@@ -221,12 +221,6 @@ def _try_learners(
     """Returns the learners of a problem, each made at every value of the axes that it takes."""
     if not learners:
         raise document.error("got none; at least one by its name is required", "learners")
-    names = sorted(
-        {name for make in learners.values() for name in inspect.signature(make).parameters}
-    )
-    for axis in axes:
-        if axis not in names:
-            raise document.error(unknown("axis", axis, names), "grid", axis)
     factories: dict[str, LearnerFactory] = {}
     for label, factory in learners.items():
         own_axes = request.learner_axes(factory, axes)
@@ -234,6 +228,11 @@ def _try_learners(
             factories |= request.parse_learners({label: factory}, own_axes, problem)
         except ValueError as error:
             raise document.error(error, "learners", label) from None
+    signatures = map(inspect.signature, factories.values())
+    names = sorted({name for signature in signatures for name in signature.parameters})
+    for axis in axes:
+        if axis not in names:
+            raise document.error(unknown("axis", axis, names), "grid", axis)
     return factories
 
 
