@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from emphatic import learners, oracle, problems, run, schedules
-from emphatic.agents import actor_critic, linear, tabular, undamped
+from emphatic.agents import actor_critic, Konda, linear, tabular, undamped
 from emphatic.engine import expressions
 from emphatic.oracle import enumerate_samples
 from emphatic.types import Agent
@@ -225,7 +225,7 @@ LONG = {
     "powers": ("gem(" + "2^" * 3000 + "1)", "it is nested more than 30 deep"),
     "characters": ("gem(" + "1" * 10**6 + ")", "it has 1000005 characters; at most 10000 are read"),
     "digits": ("gem(" + "9" * 9000 + ")", "is too large"),
-    "a list": ("exact([" + "1," * 400 + "])", "an array of shape (7,) is required"),
+    "a list": ("exact([" + "1," * 99 + "])", "an array of shape (7,) is required"),
     "spans": ("exact([" + "0:99998," * 20 + "])", "a list has 199,998 numbers; at most 100,000"),
     "a name": ("gem(" + "a" * 9000 + ")", "unknown name 'aaa"),
     "a keyword": ("gem(" + "a" * 9000 + "=1)", "argument: unknown name 'aaa"),
@@ -304,9 +304,9 @@ def test_everything_that_takes_expressions_refuses_them_alike():
 
 def test_two_dampings_are_written_in_brackets():
     text = AGENT.format("0.1, damping=(undamped, Konda(100))")
-    dampings = expressions.parse_learner(text)(PROBLEM)().dampings
-    assert dampings[0] is undamped
-    assert dampings[1].bound == 100
+    agent = expressions.parse_learner(text)(PROBLEM)()
+    assert isinstance(agent, Agent)
+    assert agent.dampings == (undamped, Konda(100))
 
 
 OWN = """
@@ -371,10 +371,7 @@ def test_ones_own_functions_take_what_their_annotations_say(text):
         ("typed(gem(0.1))", "kinds:typed: alpha: got the learner gem; a number or a schedule"),
         ("typed(0.1, 0.5)", "kinds:typed: n: got 0.5; a whole number is required"),
         ("typed(0.1, flag=1)", "kinds:typed: flag: got 1; True or False is required"),
-        (
-            "typed(0.1, x=[1, 2])",
-            r"kinds:typed: x: got \[1, 2\]; an array of shape \(7, n\) or None is",
-        ),
+        ("typed(0.1, x=[1, 2])", r"kinds:typed: x: got \[1, 2\]; an array of shape \(7, n\) or"),
         ("typed(0.1, m=1)", "kinds:typed: argument: unknown name 'm'"),
         ("plain(1/0)", "kinds:plain: alpha: 1 / 0 is no finite"),
         ("plain(1, 2, 1/0)", "kinds:plain: others: 1 / 0 is no finite"),
