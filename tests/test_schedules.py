@@ -172,7 +172,7 @@ def test_a_step_size_is_positive_and_finite_whatever_the_type_of_its_number(valu
         polynomial(value, 0.7)
     with pytest.raises(ValueError, match=r"^onset: got .*; a positive and finite time"):
         polynomial(0.1, 0.7, value)
-    with pytest.raises(ValueError, match=r"^scale: got "):
+    with pytest.raises(ValueError, match=r"^step_size: got "):
         learners.gem(value)
 
 

@@ -27,20 +27,20 @@ MODULES = {
 SCIENCE = {"mdp", "problems", "oracle", "agents", "learners", "engine", "experiments"}
 MAY_IMPORT: dict[str, set[str]] = {
     "types": set(),
-    "_validation": set(),
+    "_validation": {"_schema"},
     "_files": set(),
     "_schema": {"_files"},
     "_markov": set(),
     "_work": set(),
     "statistics": {"_validation"},
-    "schedules": {"types", "_validation"},
+    "schedules": {"types", "_validation", "_schema"},
     "mdp": {"types", "_validation", "_work", "_markov"},
     "learners": {"types", "_validation", "schedules"},
     "problems": {"_validation", "_files", "_schema", "_work", "mdp"},
     "oracle": {"types", "_validation", "_markov", "mdp"},
     "agents": {"types", "_validation", "schedules", "mdp"},
     "engine": {
-        *("types", "_validation", "_files", "_work", "schedules"),
+        *("types", "_validation", "_files", "_schema", "_work", "schedules"),
         *("mdp", "learners", "oracle", "agents"),
     },
     "certify": {"types", "_validation", "_markov", "schedules", "mdp", "oracle", "agents"},
@@ -60,7 +60,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("mdp", "oracle", "certify", "experiments", "figures"),
     },
     "cli": {
-        *("types", "_validation", "_files", "_work", "schedules"),
+        *("types", "_validation", "_files", "_schema", "_work", "schedules"),
         *SCIENCE,
         *("certify", "predict", "deep", "figures", "report", "__version__"),
     },

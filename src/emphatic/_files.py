@@ -169,10 +169,10 @@ def read_bytes(path: StrPath, name: str, max_bytes: int = MAX_TEXT) -> bytes:
         return file.read(max_bytes)
 
 
-def read_text(path: StrPath, name: str) -> str:
+def read_text(path: StrPath, name: str, max_bytes: int = MAX_TEXT) -> str:
     """Reads a text in UTF-8; see [open_file]."""
     try:
-        return read_bytes(path, name).decode()
+        return read_bytes(path, name, max_bytes).decode()
     except UnicodeDecodeError as error:
         raise ValueError(f"{name}: {path} cannot be read: it is not UTF-8: {error}") from None
 

@@ -58,7 +58,10 @@ Probability = Annotated[float, Rule("a number in [0, 1]", lambda p: 0.0 <= p <= 
 
 def show(value: object) -> str:
     """Returns a value as an error shows it: one short line, whatever the value is."""
-    return " ".join(_SHOWN.repr(value).split())
+    try:
+        return " ".join(_SHOWN.repr(value).split())
+    except ValueError:  # a whole number with more digits than Python writes
+        return "a number of thousands of digits"
 
 
 def read_json(path: StrPath, schema: type[Schema], name: str) -> Schema:

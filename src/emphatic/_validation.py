@@ -11,6 +11,8 @@ import numpy as np
 from jax.core import Tracer
 from scipy import sparse
 
+from ._schema import show
+
 ROW_TOLERANCE = 1e-8
 
 
@@ -40,11 +42,8 @@ def number(
     except OverflowError:  # a whole number beyond 1e308
         allowed = False
     if not allowed:
-        raise ValueError(
-            f"{name}: got {value!r}; {required}"
-            if isinstance(value, str)
-            else f"{name}: got {value}; {required}"
-        )
+        seen = show(value) if isinstance(value, str | int) else f"{value}"[:60]
+        raise ValueError(f"{name}: got {seen}; {required}")
 
 
 def positive(name: str, value: Any, required: str) -> None:
@@ -141,11 +140,11 @@ def probability(name: str, value: Any, kind: str = "a probability") -> None:
 def count(name: str, value: Any, least: int = 1) -> None:
     """A `ValueError` unless that many of something can exist in memory."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool):
-        raise ValueError(f"{name}: got {value}; a whole number is required")
+        raise ValueError(f"{name}: got {show(value)}; a whole number is required")
     if value < least:
         raise ValueError(f"{name}: got {value}; at least {least} is required")
     if value > 10**9:
-        raise ValueError(f"{name}: got {value}; at most 10^9 is possible")
+        raise ValueError(f"{name}: got {show(value)}; at most 10^9 is possible")
 
 
 def seed(value: int) -> None:
@@ -163,7 +162,10 @@ def ridge(value: Any) -> None:
 def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
     """The error for an unknown name, which suggests the nearest known one."""
     known = list(known)
-    close = get_close_matches(name, known, n=1, cutoff=0.5)
+    close = get_close_matches(name[:60], known, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]!r}? " if close else ""
-    choice = f"known: {', '.join(known)}" if known else "none is known"
-    return ValueError(f"{kind}: unknown name {name!r}; {hint}{choice}")
+    names = ", ".join(known)
+    choice = (
+        f"known: {names if len(names) < 300 else names[:300] + '...'}" if known else "none is known"
+    )
+    return ValueError(f"{kind}: unknown name {show(name)}; {hint}{choice}")

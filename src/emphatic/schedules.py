@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Float
 
 from . import _validation as checks
+from ._schema import show
 from .types import Array, Number, Schedule, StepSize, Time
 
 
@@ -77,20 +78,26 @@ def parse(text: str) -> Polynomial:
 
     `0.1` is constant, `0.1/t^0.7` decays, `1/t` is power 1, `0.1/(1+t/1e4)^0.6` has an onset.
     """
-    number = r"\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?"
+    number = r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
     time = rf"t|\(1\+t/(?P<onset>{number})\)"
     pattern = rf"(?P<scale>{number})(?:/(?P<time>{time})(?:\^(?P<power>{number}))?)?"
     match = re.fullmatch(pattern, text.strip())
     if match is None:
         forms = "a number like 0.1, or 0.1/t^0.7, or 0.1/(1+t/1e4)^0.7"
-        raise ValueError(f"step size: got {text!r}; write {forms}")
+        raise ValueError(f"step size: got {show(text)}; write {forms}")
     power = float(match["power"] or 1.0) if match["time"] else 0.0
     return Polynomial(float(match["scale"]), power, float(match["onset"] or 1.0))
 
 
-def as_schedule(value: StepSize) -> Schedule:
-    """Returns a schedule as it is, and a number (traced or not) as a constant one."""
-    return value if callable(value) else constant(value)
+def as_schedule(value: StepSize, name: str = "step_size") -> Schedule:
+    """Returns a schedule as it is, and a number (traced or not) as a constant one.
+
+    The error for a number that is no step size calls it by its name.
+    """
+    if callable(value):
+        return value
+    checks.positive(name, value, "a step size must be positive and finite")
+    return constant(value)
 
 
 def as_ridge(value: StepSize) -> Schedule:

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
 import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Float, Integer, PRNGKeyArray, PyTree, Real
+from numpy.typing import ArrayLike
 
 State = TypeVar("State")
 Data = TypeVar("Data")
@@ -28,6 +29,10 @@ StepSize: TypeAlias = Number | Schedule
 """The step sizes of a learner: a number, or one for each time."""
 Params: TypeAlias = PyTree[Float[Array, "..."]]
 """The parameters of a policy or a network: a pytree of real arrays."""
+StateValues: TypeAlias = Annotated[ArrayLike, Real[np.ndarray, " s"]]
+"""A number for each state, as an array or a list."""
+StateFeatures: TypeAlias = Annotated[ArrayLike, Real[np.ndarray, "s n"]]
+"""A row of features for each state, as an array or lists."""
 Estimand: TypeAlias = Literal["emphasis", "values", "action_values", "ratio"]
 """The exact function that a learner estimates."""
 

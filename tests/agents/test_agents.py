@@ -320,7 +320,7 @@ def test_an_agent_knows_what_it_is_made_of():
         ({"theta": np.zeros((4, 1))}, r"theta: got shape \(4, 1\)"),
         ({"delay": -1}, "delay: got -1"),
         ({"delay": np.nan}, "delay: got nan"),
-        ({"step_size": -0.1}, "scale: got -0.1"),
+        ({"step_size": -0.1}, "step_size: got -0.1"),
     ],
 )
 def test_what_does_not_fit_is_refused(arguments, message):

@@ -2,6 +2,8 @@
 
 import copy
 import dataclasses
+import os
+import sys
 
 import numpy as np
 import pytest
@@ -185,11 +187,11 @@ def test_agents_are_measured_by_what_their_paths_mean():
     ("before", "after", "message"),
     [
         ("runs = 4", "rns = 4", r"line 3, rns: key: unknown name 'rns'; did you mean 'runs'"),
-        ("steps = 2e3", "", "'steps' is missing"),
+        ("steps = 2e3", "", "line 1: it lacks the key 'steps'"),
         ("steps = 2e3", "steps = 0.5", "line 2, steps: got 0.5; a whole number"),
-        ("steps = 2e3", "steps = 0", "line 2, steps: got 0; at least 1"),
-        ("runs = 4", 'runs = 4\ndtype = "float16"', "line 4, dtype: .*unknown name 'float16'"),
-        ("runs = 4", "runs = 4\nproblem = 3", "one table"),
+        ("steps = 2e3", "steps = 0", "line 2, steps: got 0; a whole number from 1 to 10"),
+        ("runs = 4", 'runs = 4\ndtype = "float16"', "line 4, dtype: got 'float16'; 'float32' or"),
+        ("runs = 4", 'runs = 4\nproblem = "boyan"', "one table"),
         ("steps = 2e3", "steps = ", r"Invalid value.*line 2"),
         ("solid = 0.1", "solid = 1.5", "line 6, problems.baird: solid: got 1.5; a probability"),
         ("solid = 0.1", "sold = 1.5", "line 8, problems.baird.sold: .*did you mean 'solid'"),
@@ -205,8 +207,8 @@ def test_agents_are_measured_by_what_their_paths_mean():
             "gtd2(step)",
             "line 15, learners.gtd2: name: .*did you mean 'step_size'",
         ),
-        ('"gtd2(step_size)"', "3", "line 15, learners.gtd2: got 3; an expression"),
-        ('step_size = "2^[-6:-4]"', "step_size = []", "line 19, grid.step_size: it is empty"),
+        ('"gtd2(step_size)"', "3", "line 15, learners.gtd2: got 3; a text is required"),
+        ('step_size = "2^[-6:-4]"', "step_size = []", r"line 19, .* step_size is \[\]; distinct"),
         (
             'step_size = "2^[-6:-4]"',
             'step_size = "2^^3"',
@@ -215,7 +217,7 @@ def test_agents_are_measured_by_what_their_paths_mean():
         ('step_size = "2^[-6:-4]"', "step_sise = [1]", "did you mean|needs|unknown name"),
         ('["rmsve"]', '["rmsv"]', "line 4, measures: .*did you mean 'rmsve'"),
         ('["rmsve"]', '["rmsve", "objective"]', "line 4, measures: .*are of agents"),
-        ('by = "final"', 'by = "finel"', "line 22, selection.by: .*did you mean 'final'"),
+        ('by = "final"', 'by = "finel"', "line 22, selection.by: got 'finel'; 'final' or 'area'"),
         ("runs = 2\n", "runs = -2\n", "line 23, selection.runs: got -2"),
         ("[problems.boyan]", '[problem]\nname = "boyan"', r"one table \[problem\], or tables"),
         (
@@ -309,7 +311,169 @@ def test_exact_quantities_are_those_of_the_target_of_the_case(problem):
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(ValueError, match=r"^file: .*none.toml cannot be read"):
+    with pytest.raises(ValueError, match=r"^file: .*none.toml does not exist"):
         toml.read(tmp_path / "none.toml")
     (tmp_path / "named.toml").write_text(TEXT.replace('name = "critics"\n', ""))
     assert toml.read(tmp_path / "named.toml").name == "named"
+
+
+# Values of every type in every place
+
+PLAIN = """\
+name = "critics"
+steps = 2e3
+runs = 4
+measures = ["rmsve"]
+problem = "boyan"
+[learners]
+gtd2 = "gtd2(step_size)"
+[grid]
+step_size = "2^[-6:-4]"
+[selection]
+by = "final"
+"""
+NAME, STEPS, RUNS, MEASURES, PROBLEM, _, GTD2, _, GRID, _, BY = PLAIN.splitlines()
+WHOLE = "a whole number from 1 to 10^9 is required"
+NOT_ONE = "a finite number is required"
+VALUES = [
+    (NAME, "name = 5", "line 1, name: got 5; a text is required"),
+    (STEPS, f"steps = {'9' * 400}", "line 2, steps: got 999999999999999999...9"),
+    (STEPS, f"steps = {'9' * 5000}", "line 2: 'steps = 99"),
+    (STEPS, f"steps = 0x{'f' * 15000}", "line 2, steps: got a number of thousands of"),
+    (STEPS, "steps = inf", f"line 2, steps: got inf; {NOT_ONE}"),
+    (STEPS, "steps = nan", f"line 2, steps: got nan; {NOT_ONE}"),
+    (STEPS, "steps = true", f"line 2, steps: got True; {NOT_ONE}"),
+    (STEPS, "steps = 1e300", f"line 2, steps: got 1e+300; {WHOLE}"),
+    (STEPS, f"{STEPS}\n{STEPS}", "Cannot overwrite a value (at line 3"),
+    (RUNS, "runs = []", f"line 3, runs: got []; {NOT_ONE}"),
+    (RUNS, "seed = -1", "line 3, seed: got -1; a whole number from 0 to 2^31 - 1 is required"),
+    (RUNS, "record_every = 0", f"line 3, record_every: got 0; {WHOLE}"),
+    (RUNS, "records = 0.5", f"line 3, records: got 0.5; {WHOLE}"),
+    (RUNS, "engine = 5", "line 3, engine: got 5; 'auto' or 'fused' or 'scan' is required"),
+    (RUNS, "dtype = 07:32:00", "line 3, dtype: got datetime.time(7, 32); 'float32' or"),
+    (RUNS, "target = {a=1}", "line 3, target: got {'a': 1}; a text or a list is required"),
+    (RUNS, "target = []", "line 3, target: got none; at least one is required"),
+    (RUNS, "target = [1]", "line 3, target: got [1]; a text or a list is required"),
+    (RUNS, 'target = "none.npy"', "line 3, target: target: none.npy does not exist"),
+    (RUNS, 'target = "other"', "line 3, target: target: unknown name 'other'; known: own"),
+    (MEASURES, "measures = 5", "line 4, measures: got 5; a text or a list is required"),
+    (MEASURES, "measures = [[1]]", "line 4, measures: got [[1]]; a text or a list is required"),
+    (PROBLEM, "problem = 5", "line 5, problem: got 5; a text or a table is required"),
+    (PROBLEM, "problem = 1979-05-27", "line 5, problem: got datetime.date(1979, 5, 27); a text or"),
+    (PROBLEM, 'problem = ""', "line 5, problem.name: problem: unknown name ''"),
+    (PROBLEM, r'problem = "a\u0000"', r"line 5, problem.name: problem: unknown name 'a\x00'"),
+    (PROBLEM, f'problem = "{"x" * 5000}"', "line 5, problem.name: problem: unknown name 'xxx"),
+    (PROBLEM, "problem = {name = 5}", "line 5, problem.name: got 5; a text is required"),
+    (PROBLEM, "problem = {}", "line 5, problem: its `name` is missing"),
+    (PROBLEM, "[problems]\nx = 5", "line 6, problems.x: got 5; a text or a table is required"),
+    (PROBLEM, "problems = []", "line 5, problems: got []; a table is required"),
+    ("[learners]", "x = 5", "line 6, x: key: unknown name 'x'"),
+    (f"[learners]\n{GTD2}", "learners = []", "line 6, learners: got []; a table is required"),
+    (f"[learners]\n{GTD2}", "learners = {}", "line 6, learners: got none; at least one"),
+    (GTD2, 'gtd2 = ["gtd2"]', "line 7, learners.gtd2: got ['gtd2']; a text is required"),
+    (GTD2, 'gtd2 = "gtd2(1/0)"', "line 7, learners.gtd2: learners: 'gtd2': gtd2: step_size: 1 / 0"),
+    (GTD2, 'gtd2 = "gtd2(step_size/0)"', "line 7, learners.gtd2: grid: 'gtd2' with step_size = "),
+    (GTD2, 'gtd2 = "os:abort()"', "line 7, learners.gtd2: os:abort is code, which a file does not"),
+    (GTD2, f'gtd2 = "{"-" * 3000}1"', "line 7, learners.gtd2: '---"),
+    (GTD2, f'"{"x" * 5000}" = "gtd2(-1)"', "learners: 'xxx"),
+    (GTD2, r'"a\n\u001b" = "gtd2(-1)"', r"line 6, learners.'a\n\x1b': learners: 'a\n\x1b'"),
+    (f"[grid]\n{GRID}", "[grid]\n[grid]", "Cannot declare ('grid',) twice (at line 9"),
+    (GRID, 'step_size = "10^400"', "line 9, grid.step_size: 10 ^ 400 is no finite real number"),
+    (GRID, 'step_size = "[0:1e12]"', "line 9, grid.step_size: a list has 1,000,000,000,001"),
+    (GRID, "step_size = [true]", "line 9, grid.step_size: got [True]; a finite number or"),
+    (GRID, "step_size = [nan]", "line 9, grid.step_size: got [nan]; a finite number or a text or"),
+    (GRID, "step_size = [[0.1]]", "line 9, grid.step_size: got [[0.1]]; a finite number or a text"),
+    (GRID, "step_size = {a = 1}", "line 9, grid.step_size: got {'a': 1}; a finite number or"),
+    (GRID, "step_size = [0.1, 0.1]", "step_size is [0.1, 0.1]; distinct numbers are required"),
+    (BY, "runs = true", "line 11, selection.runs: got True; a whole number is required"),
+    (BY, "runs = 1.5", "line 11, selection.runs: got 1.5; a whole number is required"),
+    (BY, "measure = 5", "line 11, selection.measure: got 5; a text is required"),
+    (BY, f"by = {'[' * 5000}", "line 11: 'by = [["),
+    (BY, "by = " + "[\n" * 3000, "it is nested too deep"),
+    (BY, f"x = {{{'a.' * 15000}a = 1}}", "line 11: 'x = {a.a"),
+    (BY, "#" * 200_000, "characters; at most 200000 are read"),
+    (BY, "\ufeff = 1", "Invalid statement (at line 11"),
+]
+ARGUMENTS = [
+    ('name = "boyan"\ndiscount = "x"', "discount: got 'x'; a finite number is required"),
+    ('name = "boyan"\ndiscount = true', "discount: got True; a finite number is required"),
+    ('name = "boyan"\ndiscount = inf', "discount: got inf; a finite number is required"),
+    ('name = "boyan"\ndiscount = {a = 1}', "discount: got {'a': 1}; a finite number is required"),
+    ('name = "boyan"\ndiscount = [[0.5]]', "discount: got [0.5]; a finite number is required"),
+    ('name = "boyan"\ndiscount = [0.5, "x"]', "discount: got 'x'; a finite number is required"),
+    ('name = "grid"\nwidth = 1e9', "width: got 1000000000.0; a whole number is required"),
+    ('name = "grid"\nwidth = 2.5', "width: got 2.5; a whole number is required"),
+    ('name = "grid"\ngoal = 1', "goal: got 1; true or false is required"),
+    ('name = "baird"\nfeatures = 1979-05-27', "features: got datetime.date(1979, 5, 27); 'orig"),
+    ('name = "gymnasium"\nenv = "this:X-v0"', "env: got 'this:X-v0'; 'FrozenLake-v1' or"),
+    ('name = "gymnasium"\nenv = ""', "env: got ''; 'FrozenLake-v1' or"),
+]
+
+
+def refusal(text: str) -> str:
+    """Returns why a file is refused."""
+    with pytest.raises(ValueError, match=r".") as error:
+        toml.parse(text, "critics.toml")
+    message = str(error.value)
+    assert message.startswith("critics.toml")
+    assert "\n" not in message
+    assert len(message) < 400
+    return message
+
+
+@pytest.mark.parametrize(("before", "after", "message"), VALUES)
+def test_a_value_of_any_type_in_any_place_is_named_with_its_line(before, after, message):
+    assert before in PLAIN
+    assert message in refusal(PLAIN.replace(before, after, 1)).replace("9" * 17 + '"', '99"')
+
+
+@pytest.mark.parametrize(("arguments", "message"), ARGUMENTS)
+def test_arguments_of_problems_have_the_types_of_their_functions(arguments, message):
+    text = PLAIN.replace("[learners]", f"[problem]\n{arguments}\n[learners]").replace(PROBLEM, "")
+    assert f"line 8, problem.{message}" in refusal(text)
+    several = text.replace("[problem]", "[problems.mine]")
+    assert f"line 8, problems.mine.{message}" in refusal(several)
+
+
+def test_too_many_combinations_of_arguments_are_refused_before_any_is_built():
+    seeds = list(range(200))
+    arguments = f'name = "garnet"\nseed = {seeds}\nnum_states = {seeds}'
+    text = PLAIN.replace("[learners]", f"[problem]\n{arguments}\n[learners]").replace(PROBLEM, "")
+    assert "line 6, problem: 40,000 combinations; at most 10,000" in refusal(text)
+
+
+def test_a_mark_of_the_byte_order_is_no_part_of_a_file(tmp_path):
+    (tmp_path / "marked.toml").write_bytes(b"\xef\xbb\xbf" + PLAIN.encode())
+    assert toml.read(tmp_path / "marked.toml").name == "critics"
+
+
+def test_only_a_regular_file_of_text_is_read(tmp_path):
+    (tmp_path / "latin.toml").write_bytes(PLAIN.replace("critics", "\xe9").encode("latin-1"))
+    with pytest.raises(ValueError, match=r"^file: .*latin.toml cannot be read: it is not UTF-8"):
+        toml.read(tmp_path / "latin.toml")
+    os.mkfifo(tmp_path / "pipe.toml")
+    for name in (tmp_path / "pipe.toml", "/dev/zero"):
+        with pytest.raises(ValueError, match=r"^file: .* it is a device or a pipe, not a file"):
+            toml.read(name)
+    (tmp_path / "large.toml").touch()
+    os.truncate(tmp_path / "large.toml", 10**12)
+    with pytest.raises(ValueError, match=r"it has 1000000000000 bytes; at most 200000 are read"):
+        toml.read(tmp_path / "large.toml")
+    np.save(tmp_path / "objects.npy", np.array([{}]), allow_pickle=True)
+    (tmp_path / "objects.toml").write_text(PLAIN.replace(RUNS, 'target = "objects.npy"'))
+    with pytest.raises(ValueError, match=r"line 3, target: .* holds object; real numbers required"):
+        toml.read(tmp_path / "objects.toml")
+
+
+def test_a_file_runs_no_code_that_it_names(tmp_path, monkeypatch):
+    (tmp_path / "marker.py").write_text("import pathlib; pathlib.Path('imported').touch()")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    for text in (
+        PLAIN.replace('"gtd2(step_size)"', '"marker:make(step_size)"'),
+        PLAIN.replace('"gtd2(step_size)"', '"marker:make"'),
+        PLAIN.replace(PROBLEM, 'problem = {name = "gymnasium", env = "marker:FrozenLake-v1"}'),
+    ):
+        refusal(text)
+        assert "marker" not in sys.modules
+    assert not (tmp_path / "imported").exists()

@@ -354,7 +354,7 @@ def test_divergence_comes_back_as_data():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: learners.gem(-0.1), "scale: got -0.1"),
+        (lambda: learners.gem(-0.1), "step_size: got -0.1"),
         (lambda: learners.gem(0.1, -1.0), "ridge: got -1"),
         (lambda: learners.gq2(0.1, np.inf), "ridge: got inf"),
         (lambda: learners.followon(length=-1), "length: got -1"),

@@ -627,6 +627,14 @@ def test_an_environment_without_a_table_is_refused():
         problems.from_gymnasium(gymnasium.make("Blackjack-v1"))
 
 
+@pytest.mark.parametrize("name", ["this:FrozenLake-v1", "FrozenLake", "", "../x", "a:b:Taxi-v4"])
+def test_only_what_gymnasium_has_registered_is_made_and_no_module_imported(name):
+    was_imported = "this" in sys.modules
+    with pytest.raises(ValueError, match=r"^env: unknown name '.*'; .*known: FrozenLake-v1, "):
+        inspect.unwrap(problems.gymnasium)(name)
+    assert ("this" in sys.modules) == was_imported
+
+
 def test_gymnasium_is_asked_for_where_it_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     with pytest.raises(ValueError, match=r"Gymnasium is not installed; install .*'gymnasium'"):

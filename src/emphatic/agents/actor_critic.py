@@ -16,13 +16,14 @@ from ..mdp import Problem
 from ..schedules import as_schedule, Polynomial
 from ..types import Agent, Array, Key, Learner, Number, Sample, Scalar, Schedule, Transition
 from .damping import Damping, Konda, undamped, violation
+from .exact_critics import Probabilities
 from .policies import Index, Policy, Theta
 
 CriticState: TypeAlias = Any
 """The state of a [Learner], which only the learner itself can read; () of an exact critic."""
 Critic: TypeAlias = Learner[CriticState, Transition]
 """A learner of the emphasis or of action values."""
-ExactCritic: TypeAlias = Callable[[Float[Array, "s a"]], Float[Array, "s *a"]]
+ExactCritic: TypeAlias = Callable[[Probabilities], Float[Array, "s *a"]]
 """A critic that knows: a function of the (s, a) probabilities of the current policy."""
 _Source: TypeAlias = Critic | ExactCritic
 ActionValue: TypeAlias = Callable[[Index, Index, Float[Array, " l"]], Number]

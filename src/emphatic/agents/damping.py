@@ -12,7 +12,9 @@ from jaxtyping import Float
 from .. import _validation as checks
 from ..types import Array, Number
 
-Damping: TypeAlias = Callable[[Float[Array, " k"]], Number]
+Weights: TypeAlias = Float[Array, " k"]
+"""The weights of a critic."""
+Damping: TypeAlias = Callable[[Weights], Number]
 r"""A function of a critic's weights, $\Gamma(d)$."""
 
 SIZES = np.append(0.0, 10.0 ** np.arange(-3.0, 31.0, 3.0))  # of weights to evaluate a damping at
@@ -37,12 +39,12 @@ class Konda:
     def __post_init__(self) -> None:
         checks.positive("bound", self.bound, "C_0 must be positive and finite")
 
-    def __call__(self, weights: Float[Array, " k"]) -> Number:
+    def __call__(self, weights: Weights) -> Number:
         size = jnp.sqrt(weights @ weights)
         return jnp.minimum(1.0, (1.0 + self.bound) / (1.0 + size))
 
 
-def undamped(weights: Float[Array, " k"]) -> Number:
+def undamped(weights: Weights) -> Number:
     r"""No damping, $\Gamma = 1$, which Theorem 3 does not cover."""
     return 1.0
 

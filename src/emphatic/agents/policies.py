@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from .. import _validation as checks
 from ..mdp import ArrayField, Problem
-from ..types import Array, Key
+from ..types import Array, Key, StateFeatures
 
 Theta: TypeAlias = Float[Array, " n"]
 """The parameters of a policy."""
@@ -135,7 +135,7 @@ def tabular(problem: Problem) -> Softmax:
     return Softmax(np.eye(states * actions).reshape(states, actions, -1))
 
 
-def over_states(x: ArrayLike, num_actions: int) -> Softmax:
+def over_states(x: StateFeatures, num_actions: int) -> Softmax:
     r"""The softmax policy on state features, $\phi(s,a) = e_a \otimes x(s)$.
 
     **Arguments:**

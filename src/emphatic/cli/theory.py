@@ -5,6 +5,7 @@ import inspect
 from pathlib import Path
 from typing import Literal, TYPE_CHECKING
 
+from .._schema import show
 from ..agents import linear, NetworkSoftmax, over_states, Softmax, tabular
 from ..mdp import Problem
 from ..oracle.solution import FixedPoint
@@ -140,7 +141,8 @@ def _limit(problem: Problem, text: str, ridge: float) -> FixedPoint:
         ridges = {"ridge": ridge} if "ridge" in names else {}
         point = fixed_point(problem, lambda step_size: build(step_size=step_size, **ridges))
     except ValueError as error:
-        raise ValueError(f"learners: {text}: {str(error).removeprefix('learner: ')}") from None
+        reason = str(error).removeprefix("learner: ")
+        raise ValueError(f"learners: {show(text)}: {reason}") from None
     return dataclasses.replace(point, label=text)
 
 

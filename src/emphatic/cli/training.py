@@ -62,6 +62,8 @@ class EvaluateOptions:
     """The number of episodes of each run's policy."""
     seed: int = 0
     """The seed of the episodes."""
+    import_: tuple[str, ...] = ()
+    """Modules, from this folder or installed, whose environments the policy may be of."""
     json: bool = False
     """Print JSON."""
 
@@ -164,7 +166,7 @@ def evaluate_command(arguments: list[str]) -> None:
     from . import tables
 
     checks.count("episodes", options.episodes)
-    results = evaluate(load_policies(path), options.episodes, options.seed)
+    results = evaluate(load_policies(path), options.episodes, options.seed, options.import_)
     if options.json:
         print(tables.as_json(results))
     else:

@@ -1,7 +1,7 @@
 """Tasks: Reacher, inside the compiled program, or any environment of Gymnasium."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,16 +37,20 @@ def make_task(
     max_steps: int | None = None,
     experience: Experience | None = None,
     goals: str = "disc",
+    imports: Collection[str] | None = None,
 ) -> Task:
     """Makes a task by its name, `reacher` or the id of a Gymnasium environment; a `ValueError` if
     there is none, or nothing can be learned in it. Without experience that was recorded in it,
     uniform behaviour must be possible. An environment without a limit of its own needs
-    `max_steps`, the longest episode in an evaluation; for `goals` see [reacher]."""
+    `max_steps`, the longest episode in an evaluation; for `goals` see [reacher]. Of an id
+    `module:Id` the module is imported; whoever has the name from a file says as `imports` which
+    modules may be."""
     if experience is not None and experience.environment != name:
         raise ValueError(f"experience: it is of {experience.environment!r}, not of {name!r}")
     if name == "reacher":
         arm = reacher(goals=goals)
         return Task(name, arm.horizon, arm.low, arm.high, environment=arm)
+    gym.find_spec(name, imports)
     if experience is None:
         experience = gym.record(name, 1, 1)  # one step shows all that can be wrong
     horizon = max_steps or _time_limit(name)
@@ -54,14 +58,7 @@ def make_task(
 
 
 def _time_limit(name: str) -> int:
-    try:
-        import gymnasium
-    except ImportError:
-        raise ValueError(f"environment: Gymnasium is not installed; {gym.INSTALL}") from None
-    try:
-        limit = gymnasium.spec(name.rpartition(":")[2]).max_episode_steps
-    except gymnasium.error.Error as error:
-        raise ValueError(f"environment: {name!r} cannot be made here; {error}") from None
+    limit = gym.find_spec(name).max_episode_steps
     if limit is None:
         raise ValueError(f"max_steps: {name!r} has no limit of its own; one is required")
     return limit

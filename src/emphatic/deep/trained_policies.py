@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, NotRequired, TypedDict
 
@@ -98,11 +98,13 @@ def _unflatten(names: object, arrays: Mapping[str, np.ndarray], origin: str) -> 
     raise ValueError(f"{origin}, theta: got {show(names)}; the name of a tensor is required")
 
 
-def restore(policies: TrainedPolicies) -> tuple[Task, Act]:
+def restore(policies: TrainedPolicies, imports: Collection[str] = ()) -> tuple[Task, Act]:
     """Restores the task of policies, and the function by which they act in it.
 
-    The function raises a `ValueError` where theta is not that of such policies in this task."""
-    task = make_task(policies.environment, policies.max_steps)
+    The function raises a `ValueError` where theta is not that of such policies in this
+    task. Policies are data: the module of their environment is imported only if it is in `imports`.
+    """
+    task = make_task(policies.environment, policies.max_steps, imports=imports)
     agent = make_agent(policies.algorithm, make_policy(task, policies.kind))
     shape = () if task.low is None else task.low.shape
 
@@ -120,9 +122,14 @@ def restore(policies: TrainedPolicies) -> tuple[Task, Act]:
     return task, act
 
 
-def evaluate(policies: TrainedPolicies, num_episodes: int = 20, seed: int = 0) -> dict[str, Any]:
-    """Plays episodes with each run's policy; returns means and standard deviations over them."""
-    task, act = restore(policies)
+def evaluate(
+    policies: TrainedPolicies, num_episodes: int = 20, seed: int = 0, imports: Collection[str] = ()
+) -> dict[str, Any]:
+    """Plays episodes with each run's policy; returns means and standard deviations over them.
+
+    If the environment is `module:Id`, the module must be in `imports`, or have been imported.
+    """
+    task, act = restore(policies, imports)
     runs = []
     for run, run_seed in enumerate(policies.seeds):
         theta = jax.tree.map(lambda leaf, run=run: leaf[run], policies.theta)

@@ -1,16 +1,18 @@
 """Learners, agents and grids as a person writes them: a small language, read and never executed."""
 
-import ast
 import inspect
+import operator
 import re
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from .. import oracle, schedules
+from .. import _validation as checks, oracle, schedules
 from .._files import checksum
+from .._schema import show
 from .._validation import unknown
 from ..agents import Konda, linear, over_states, tabular, undamped
 from ..agents.actor_critic import actor_critic
@@ -18,20 +20,21 @@ from ..agents.exact_critics import exact_action_values, exact_emphasis
 from ..learners import LEARNERS
 from ..mdp import Problem
 from ..types import Learner, LearnerFactory, Number
+from . import grammar
+from .arguments import describe, evaluate_arguments, Function, shape, Sizes, Value
+from .grammar import NUMBER, OWN, QUOTED
 from .source import import_function, module_texts, Source
 
-Value: TypeAlias = Any
-"""What an expression stands for: a number, an array, a list, a schedule, a policy, a learner."""
-Function: TypeAlias = Callable[..., Value]
-"""A function that an expression may call."""
+MAX_NUMBERS = 100_000  # in a list
 
-OPERATORS: dict[type, Callable[[Value, Value], Value]] = {
-    ast.Add: lambda a, b: a + b,
-    ast.Sub: lambda a, b: a - b,
-    ast.Mult: lambda a, b: a * b,
-    ast.Div: lambda a, b: a / b,
-    ast.Pow: lambda a, b: a**b,
+OPERATORS: dict[str, Callable[[Value, Value], Value]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "^": operator.pow,
 }
+
 # Functions whose first argument is the problem, which is not written.
 PROBLEM_FUNCTIONS: dict[str, Function] = {
     function.__name__: function
@@ -51,81 +54,127 @@ QUANTITIES: dict[str, Callable[[Problem], Value]] = {
 }
 
 
-OWN = r"[A-Za-z_][\w.]*:[A-Za-z_]\w*"
-"""A function of a module, such as `mylearners:tdrc`."""
-QUOTED = r"\"[^\"]*\"|'[^']*'"
-TOKENS = rf"{QUOTED}|\^|(?P<own>{OWN})|\[(?P<spans>[^\[\]]*:[^\[\]]*)\]"
-"""What `_parse` translates, and texts in quotes, which it leaves as they are."""
+@dataclass(frozen=True)
+class Scope:
+    """What an expression may use: functions and names, and the sizes of arrays' axes."""
+
+    functions: Mapping[str, Function] = field(default_factory=dict[str, Function])
+    names: Mapping[str, Value] = field(default_factory=dict[str, Value])
+    sizes: Sizes = field(default_factory=dict[str, int])
 
 
-def _parse(text: str) -> ast.expr:
-    """Parses Python's syntax, where `^` is a power, `[1:5]` a span and `module:name` a function."""
-    own: dict[str, str] = {}
-
-    def translate(match: re.Match[str]) -> str:
-        if match["spans"]:
-            spans = match["spans"].split(",")
-            parts = [f"span({part.replace(':', ',')})" if ":" in part else part for part in spans]
-            return f"joined({', '.join(parts)})"
-        if match["own"]:
-            placeholder = f"_own_{len(own)}"
-            own[placeholder] = match["own"]
-            return placeholder
-        return "**" if match[0] == "^" else match[0]
-
-    python = re.sub(TOKENS, translate, text)
-    try:
-        expression = ast.parse(python.strip(), mode="eval").body
-    except SyntaxError as error:
-        raise ValueError(f"{text!r} cannot be read: {error.msg}") from None
-    for node in ast.walk(expression):
-        if isinstance(node, ast.Name):
-            node.id = own.get(node.id, node.id)
-    return expression
-
-
-def _evaluate(
-    node: ast.expr, functions: Mapping[str, Function], names: Mapping[str, Value]
-) -> Value:
-    """Evaluates an expression with these functions and names, and no others."""
-
-    def evaluate(node: ast.expr) -> Value:
-        return _evaluate(node, functions, names)
-
+def _evaluate(node: grammar.Node | grammar.Span, scope: Scope) -> Value:
+    """Evaluates an expression with the functions and names of a scope, and no others."""
     match node:
-        case ast.Constant(value=bool() | None | int() | float() as value):
+        case grammar.Constant(value):
             return value
-        case ast.Constant(value=str() as text):
+        case grammar.Text(text):
             return schedules.parse(text)
-        case ast.Name(id=name):
-            if name not in names:
-                raise unknown("name", name, names)
-            return names[name]
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
-            return OPERATORS[type(op)](evaluate(left), evaluate(right))
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -evaluate(operand)
-        case ast.List(elts=entries) | ast.Tuple(elts=entries):
-            return [evaluate(entry) for entry in entries]
-        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=keywords):
-            if name not in functions:
-                raise unknown("function", name, functions)
-            positional = [evaluate(argument) for argument in arguments]
-            keyword_arguments = {str(keyword.arg): evaluate(keyword.value) for keyword in keywords}
-            try:
-                inspect.signature(functions[name]).bind(*positional, **keyword_arguments)
-            except TypeError as error:
-                raise ValueError(f"{name}: {error}") from None
-            return functions[name](*positional, **keyword_arguments)
-        case _:
-            raise ValueError(f"{ast.unparse(node)!r} is not a call, a name or a number")
+        case grammar.Name(name):
+            if name not in scope.names:
+                raise unknown("name", name, scope.names)
+            return scope.names[name]
+        case grammar.Negative(of):
+            return -_as_operand(_evaluate(of, scope))
+        case grammar.Chain(first, rest):
+            value = _evaluate(first, scope)
+            for symbol, operand in rest:
+                value = _calculate(symbol, value, _evaluate(operand, scope))
+            return value
+        case grammar.Span(ends):
+            return _span(*(_as_number(_evaluate(end, scope)) for end in ends))
+        case grammar.Listing(entries, is_tuple):
+            values = _list_entries(entries, scope)
+            return tuple(values) if is_tuple else values
+        case grammar.Call():
+            return _call(node, scope)
 
 
-def _span(first: float, last: float, step: float = 1.0) -> np.ndarray:
+def _call(node: grammar.Call, scope: Scope) -> Value:
+    """Calls a function; errors begin with its name, and with the argument if one is wrong."""
+    name = node.function
+    if name not in scope.functions:
+        raise unknown("function", name, scope.functions)
+    function = scope.functions[name]
+
+    def evaluate(argument: str, node: grammar.Node) -> Value:
+        if isinstance(node, grammar.Call):  # whose errors have a name
+            return _evaluate(node, scope)
+        try:
+            return _evaluate(node, scope)
+        except ValueError as error:
+            raise ValueError(f"{name}: {argument}: {error}") from None
+
+    given = [(argument.keyword, argument.value) for argument in node.arguments]
+    bound = evaluate_arguments(name, function, given, evaluate, scope.sizes)
+    try:
+        return function(*bound.args, **bound.kwargs)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+
+
+def _calculate(symbol: str, a: Value, b: Value) -> Value:
+    """Calculates with numbers and arrays of them; a `ValueError` unless the result is finite."""
+    a, b = _as_operand(a), _as_operand(b)
+    operate = OPERATORS[symbol]
+    if checks.is_traced(a) or checks.is_traced(b):
+        return operate(a, b)
+    if np.ndim(a) and np.ndim(b) and np.shape(a) != np.shape(b):
+        raise ValueError(f"{describe(a)} {symbol} {describe(b)}: equal shapes are required")
+    try:
+        with np.errstate(all="ignore"):
+            if symbol == "^" and type(a) is type(b) is int:
+                _ = float(a) ** float(b)  # an `OverflowError` before all digits are computed
+            result = operate(a, b)
+            if np.isfinite(np.asarray(result, float)).all():
+                return result
+    except (ArithmeticError, TypeError):  # division by 0, beyond 1e308, a complex number
+        pass
+    raise ValueError(f"{describe(a)} {symbol} {describe(b)} is no finite real number")
+
+
+def _as_operand(value: Value) -> Value:
+    """Returns a number or an array of numbers; a `ValueError` for anything else."""
+    if shape(value) is None:
+        raise ValueError(f"got {describe(value)} where a number is required")
+    return np.asarray(value, float) if isinstance(value, list | tuple) else value
+
+
+def _as_number(value: Value) -> float:
+    if checks.is_traced(value) or shape(value) != ():
+        raise ValueError(f"got {describe(value)} where a number is required")
+    return float(value)
+
+
+def _list_entries(entries: Collection[grammar.Node | grammar.Span], scope: Scope) -> list[Value]:
+    """Returns the entries of a list, with those of its spans."""
+    values: list[Value] = []
+    num_numbers = 0
+    for entry in entries:
+        value = _evaluate(entry, scope)
+        num_numbers += len(value) if isinstance(entry, grammar.Span) else _count(value)
+        _require_short(num_numbers)
+        values += value if isinstance(entry, grammar.Span) else [value]
+    return values
+
+
+def _count(value: Value) -> int:
+    return sum(map(_count, value)) if isinstance(value, list | tuple) else np.size(value)
+
+
+def _require_short(num_numbers: int | float) -> None:
+    if num_numbers > MAX_NUMBERS:
+        size = f"{num_numbers:,.0f}" if num_numbers < 1e15 else f"{num_numbers:.3g}"
+        raise ValueError(f"a list has {size} numbers; at most {MAX_NUMBERS:,} are possible")
+
+
+def _span(first: float, last: float, step: float = 1.0) -> list[float]:
     if not step:
         raise ValueError(f"[{first:g}:{last:g}:{step:g}] goes nowhere; a step is required")
-    count = int(np.floor(abs(last - first) / abs(step) + 1e-9)) + 1
-    return first + np.sign(last - first or 1) * abs(step) * np.arange(count)
+    with np.errstate(over="ignore"):
+        count = np.floor(np.float64(abs(last - first)) / abs(step) + 1e-9) + 1
+    _require_short(count)
+    return (first + np.sign(last - first or 1) * abs(step) * np.arange(int(count))).tolist()
 
 
 def parse_numbers(text: str) -> list[float]:
@@ -134,42 +183,28 @@ def parse_numbers(text: str) -> list[float]:
     It has numbers, `+ - * / ^`, lists such as `[0, 1e-3]`, and spans `[first:last]` or
     `[first:last:step]`, which may be entries of a list: `[0, 2:8:2]`.
     """
-    node = _parse(text)
-    functions: dict[str, Function] = {
-        "span": lambda *ends: _span(*map(float, ends)),
-        "joined": lambda *parts: np.hstack(parts),
-    }
-    try:
-        values = np.asarray(_evaluate(node, functions, {}), float)
-    except TypeError:
-        raise ValueError(f"{text!r} is not a number or a list of numbers") from None
-    return np.atleast_1d(values).tolist()
+    value = _evaluate(grammar.parse(text).node, Scope())
+    if (size := shape(value)) is None or len(size) > 1:
+        raise ValueError(f"{show(text)} is not a number or a list of numbers")
+    return np.atleast_1d(np.asarray(value, float)).tolist()
 
 
 def canonical(text: str) -> str:
     """Returns the one form of an expression, whatever its spaces and its numbers' digits."""
-    _parse(text)
-    number = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-    tokens: list[str] = re.findall(rf"{QUOTED}|[A-Za-z_]\w*|{number}|\S", text)
-    plain = [repr(float(token)) if re.fullmatch(number, token) else token for token in tokens]
+    grammar.parse(text)
+    tokens: list[str] = re.findall(rf"{QUOTED}|[A-Za-z_]\w*|{NUMBER}|\S", text)
+    plain = [repr(float(token)) if re.fullmatch(NUMBER, token) else token for token in tokens]
     return "".join(token.removesuffix(".0") + " " * (token == ",") for token in plain)
-
-
-def _names(node: ast.expr) -> tuple[set[str], set[str]]:
-    """Returns the functions that an expression calls, and its other names."""
-    called = [child.func for child in ast.walk(node) if isinstance(child, ast.Call)]
-    calls = {function.id for function in called if isinstance(function, ast.Name)}
-    return calls, {child.id for child in ast.walk(node) if isinstance(child, ast.Name)} - calls
 
 
 def depends_on_target(text: str) -> bool:
     """Whether an expression has exact quantities, which are those of a target policy."""
-    return bool({"emphasis", "values"} & _names(_parse(text))[1])
+    return bool({"emphasis", "values"} & grammar.parse(text).names)
 
 
 def trace_expression(text: str) -> Source:
     """Returns the one form of an expression, with the source of the functions that are not ours."""
-    modules = {name.partition(":")[0] for name in re.findall(OWN, re.sub(QUOTED, "", text))}
+    modules = {name.partition(":")[0] for name in grammar.parse(text).calls if ":" in name}
     texts = {name: module_texts(name) for name in sorted(modules)}
     digests = [f"{name} {checksum(text, {})[:16]}" for name, text in texts.items()]
     definition = " with ".join([canonical(text), *digests])
@@ -206,10 +241,10 @@ def parse_learner(
     if re.fullmatch(OWN, text):
         factory = _import(text, imports)
         return lambda problem: factory
-    node = _parse(text)
-    if not isinstance(node, ast.Call):
-        raise ValueError(f"{text!r} is not a call, such as gem(step_size)")
-    calls, names = _names(node)
+    expression = grammar.parse(text)
+    if not isinstance(expression.node, grammar.Call):
+        raise ValueError(f"{show(text)} is not a call, such as gem(step_size)")
+    calls, names = expression.calls, expression.names
     imported = {name: _import(name, imports) for name in sorted(calls) if ":" in name}
     functions = {**LEARNERS, **FUNCTIONS, **imported, **own}
     for valid, used, kind in (
@@ -226,9 +261,14 @@ def parse_learner(
     def bind(problem: Problem) -> LearnerFactory:
         problem_functions = {name: partial(f, problem) for name, f in PROBLEM_FUNCTIONS.items()}
         quantities = {name: value(problem) for name, value in QUANTITIES.items() if name in names}
+        sizes = dict(zip("sa", problem.behavior.shape, strict=True))
 
         def make(**point: Number) -> Learner[Any, Any]:
-            return _evaluate(node, {**functions, **problem_functions}, {**quantities, **point})
+            scope = Scope({**functions, **problem_functions}, {**quantities, **point}, sizes)
+            learner = _evaluate(expression.node, scope)
+            if not isinstance(learner, Learner):
+                raise ValueError(f"{show(text)} is {describe(learner)}; a learner is required")
+            return learner
 
         vars(make).update(__signature__=inspect.Signature(parameters), source=source)
         return make
@@ -241,32 +281,29 @@ def separate_step_size(text: str) -> tuple[str, float | None]:
 
     An expression that has no step size, or one that is not a number, is returned as it is.
     """
-    node = _parse(text)
-    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+    node = grammar.parse(text).node
+    if not isinstance(node, grammar.Call):
         return text, None
-    name = node.func.id
+    name = node.function
     function = _import(name, None) if ":" in name else LEARNERS.get(name)
     names = list(inspect.signature(function).parameters) if function is not None else []
-    step_size = ast.Name("step_size")
-    for n, (argument, _) in enumerate(zip(node.args, names, strict=False)):
-        if names[n] == "step_size" and _is_number(argument):
-            node.args[n] = step_size
-            return ast.unparse(node), float(_evaluate(argument, {}, {}))
-    for keyword in node.keywords:
-        if keyword.arg == "step_size" and _is_number(keyword.value):
-            number, keyword.value = keyword.value, step_size
-            return ast.unparse(node), float(_evaluate(number, {}, {}))
+    positions = [*names, *[None] * len(node.arguments)]
+    for argument, position in zip(node.arguments, positions, strict=False):
+        value = text[argument.start : argument.end]
+        if (argument.keyword or position) == "step_size" and (number := _number(value)) is not None:
+            return f"{text[: argument.start]}step_size{text[argument.end :]}", number
     return text, None
 
 
-def _is_number(node: ast.expr) -> bool:
-    """Whether an expression consists of numbers alone."""
-    parts = (ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
-    return all(
-        isinstance(part, parts)
-        or (isinstance(part, ast.Constant) and type(part.value) in (int, float))
-        for part in ast.walk(node)
-    )
+def _number(text: str) -> float | None:
+    """Returns the number that an expression without names is; None if it is none."""
+    expression = grammar.parse(text)
+    if expression.calls or expression.names:
+        return None
+    try:
+        return _as_number(_evaluate(expression.node, Scope()))
+    except ValueError:
+        return None
 
 
 def _import(reference: str, imports: Collection[str] | None) -> Function:

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from .. import _validation as checks
+from .._schema import show
 from .._validation import unknown
 from ..learners import LEARNERS
 from ..mdp import Problem
@@ -34,10 +35,10 @@ Axes: TypeAlias = Mapping[str, Float[np.ndarray, " values"]]
 
 def parse_count(name: str, value: object) -> int:
     """Returns a whole number that is at least 1; a float such as 1e6 is accepted."""
-    if not isinstance(value, NUMBER) or not float(value).is_integer():
-        raise ValueError(f"{name}: got {value!r}; a whole number is required")
-    checks.count(name, int(value))
-    return int(value)
+    if isinstance(value, float | np.floating) and value.is_integer():
+        value = int(value)
+    checks.count(name, value)
+    return int(cast(int, value))
 
 
 def parse_seeds(seeds: int | Iterable[int]) -> Sequence[int]:
@@ -76,14 +77,14 @@ def parse_axes(grid: Mapping[str, ArrayLike]) -> dict[str, Float[np.ndarray, " v
             raise ValueError(f"grid: {name!r} is the name of a result; choose another name")
         numbers = list(np.ravel(np.asarray(values, object)))
         for value in numbers:
-            if not isinstance(value, NUMBER):
+            if not isinstance(value, NUMBER) or isinstance(value, bool):
                 raise ValueError(
                     f"grid: {name} has {value!r}; a lane needs a number (a schedule belongs in "
                     "the function that makes the learner)"
                 )
         axes[name] = checks.finite(f"grid: {name}", numbers)
         if not numbers or len(set(numbers)) < len(numbers):
-            raise ValueError(f"grid: {name} is {numbers}; distinct numbers are required")
+            raise ValueError(f"grid: {name} is {show(numbers)}; distinct numbers are required")
     return axes
 
 
@@ -112,7 +113,7 @@ def parse_learners(
             raise unknown("grid", axis, names)
     for name, (_, required) in arguments.items():
         for argument in sorted(required - set(axes)):
-            raise ValueError(f"grid: learner {name!r} needs {argument!r}; give its values")
+            raise ValueError(f"grid: learner {show(name)} needs {argument!r}; give its values")
     for name, factory in factories.items():
         _try_factory(name, factory, axes)
     return factories
@@ -128,7 +129,7 @@ def _as_factory(name: str, learner: object, axes: Axes, problem: Problem) -> Lea
         try:
             return parse_learner(learner, axes)(problem)
         except ValueError as error:
-            raise ValueError(f"learners: {learner}: {error}") from None
+            raise ValueError(f"learners: {show(learner)}: {error}") from None
     if callable(learner):
         return cast(LearnerFactory, learner)
     raise ValueError(
@@ -143,7 +144,7 @@ def _try_factory(name: str, factory: LearnerFactory, axes: Axes) -> None:
     learner = _make_learner(name, factory, first)
     if not isinstance(learner, Learner):
         raise ValueError(
-            f"learners: {name!r} makes a {type(learner).__name__}; a learner is required"
+            f"learners: {show(name)} makes a {type(learner).__name__}; a learner is required"
         )
     for axis in first:
         for value in axes[axis].tolist():
@@ -157,10 +158,10 @@ def _make_learner(
         return factory(**values)
     except ValueError as error:
         if not values:
-            raise ValueError(f"learners: {name!r}: {error}") from None
+            raise ValueError(f"learners: {show(name)}: {error}") from None
         point = values if axis is None else {axis: values[axis]}
         text = ", ".join(f"{argument} = {value:g}" for argument, value in point.items())
-        raise ValueError(f"grid: {name!r} with {text}: {error}") from None
+        raise ValueError(f"grid: {show(name)} with {text}: {error}") from None
 
 
 def learner_axes(factory: LearnerFactory, axes: Axes) -> dict[str, Float[np.ndarray, " values"]]:

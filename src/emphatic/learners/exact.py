@@ -2,12 +2,11 @@
 
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike
 
-from ..types import Learner, Transition
+from ..types import Learner, StateValues, Transition
 
 
-def exact(values: ArrayLike) -> Learner[tuple[()], Transition]:
+def exact(values: StateValues) -> Learner[tuple[()], Transition]:
     r"""Predicts a known function of the state, such as the exact emphasis $m_\pi(S_t)$.
 
     **Arguments:**

@@ -37,8 +37,9 @@ def tdc(
     - `step_size`: The step sizes $\alpha_t$ of the values, a schedule or a number.
     - `correction_step_size`: The step sizes $\beta_t$ of the correction; by default $\alpha_t$.
     """
-    alpha_of = as_schedule(step_size)
-    beta_of = alpha_of if correction_step_size is None else as_schedule(correction_step_size)
+    alpha_of = beta_of = as_schedule(step_size)
+    if correction_step_size is not None:
+        beta_of = as_schedule(correction_step_size, "correction_step_size")
 
     def init(key: Key, y: Transition) -> TDCState:
         return TDCState(jnp.zeros_like(y.x), standard_normal(key, "nu", y.x))

@@ -1,12 +1,14 @@
 """Gymnasium environments that publish their transition table."""
 
-from typing import Any, Literal
+from typing import Any, get_args, Literal
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from .._schema import show
+from .._validation import unknown
 from ..mdp import MDP, Problem
 
 Tabular = Literal["FrozenLake-v1", "FrozenLake8x8-v1", "CliffWalking-v1", "Taxi-v4"]
@@ -107,7 +109,9 @@ def gymnasium(env: Tabular = "FrozenLake-v1", discount: float = 0.99) -> Problem
     except ImportError:
         advice = "install emphatic with the extra 'gymnasium'"
         raise ValueError(f"env: Gymnasium is not installed; {advice}") from None
+    if env not in gym.registry:  # else `module:Id` would import the module
+        raise unknown("env", env, get_args(Tabular))
     try:
-        return from_gymnasium(gym.make(env), discount)
-    except gym.error.Error as error:
-        raise ValueError(f"env: got {env!r}; {error}") from None
+        return from_gymnasium(gym.make(gym.registry[env]), discount)
+    except (gym.error.Error, ImportError) as error:
+        raise ValueError(f"env: got {show(env)}; {error}") from None

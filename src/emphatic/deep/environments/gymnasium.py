@@ -4,7 +4,7 @@ import functools
 import importlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import closing
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -16,12 +16,14 @@ import numpy as np
 from jaxtyping import Float, Integer
 
 from ... import _validation as check
+from ..._schema import show
 from ...types import Array, Key
 from ..experience import Experience, Step
 from .environment import uniform_density
 
 if TYPE_CHECKING:
     import gymnasium
+    from gymnasium.envs.registration import EnvSpec
 
 Observations: TypeAlias = Float[Array, "n o"]
 """Observations of all copies."""
@@ -60,38 +62,53 @@ class _Copies:
 
 
 def _make_envs(name: str, num_copies: int, **options: Any) -> "gymnasium.vector.SyncVectorEnv":
-    try:
-        import gymnasium
-    except ImportError:
-        raise ValueError(f"environment: Gymnasium is not installed; {INSTALL}") from None
-    _import_module(name)
+    spec = find_spec(name)
+    import gymnasium
+
     _report_mujoco_once()
     same_step = {"autoreset_mode": gymnasium.vector.AutoresetMode.SAME_STEP}
     try:
-        envs = gymnasium.make_vec(name, num_copies, "sync", vector_kwargs=same_step, **options)
+        envs = gymnasium.make_vec(spec, num_copies, "sync", vector_kwargs=same_step, **options)
         return cast("gymnasium.vector.SyncVectorEnv", envs)
-    except gymnasium.error.UnregisteredEnv:
-        env_id = name.rpartition(":")[2]
-        matches = ", ".join(map(repr, get_close_matches(env_id, gymnasium.registry, n=3)))
-        hint = f"near it are {matches}" if matches else "no id is near it"
-        raise ValueError(f"environment: Gymnasium has no {name!r}; {hint}") from None
     except (gymnasium.error.Error, ImportError) as error:
         advice = INSTALL if "mujoco is not installed" in str(error).lower() else str(error)
         raise ValueError(f"environment: {name!r} cannot be made here; {advice}") from None
 
 
-def _import_module(name: str) -> None:
-    """Imports the module of a name like `module:Id`, which registers the environment; it may be in
-    the working folder."""
-    module = name.rpartition(":")[0]
-    if not module:
-        return
+def find_spec(name: str, imports: Collection[str] | None = None) -> "EnvSpec":
+    """Returns what Gymnasium knows of a registered environment, `Id` or `module:Id`.
+
+    The module, which registers it and may be in the working folder, is imported here and nowhere
+    else, if it is one of `imports`; by default it may be, as a person has named it.
+    """
+    try:
+        import gymnasium
+    except ImportError:
+        raise ValueError(f"environment: Gymnasium is not installed; {INSTALL}") from None
+    module, _, env_id = name.rpartition(":")
+    if module and module not in sys.modules:
+        if imports is not None and module not in imports:
+            raise ValueError(
+                f"environment: {show(name)} is code, which a file does not import by itself; if "
+                f"you trust it, add --import {module[:60]}"
+            )
+        _import_module(module)
+    if env_id not in gymnasium.registry:
+        matches = ", ".join(map(repr, get_close_matches(env_id[:60], gymnasium.registry, n=3)))
+        hint = f"near it are {matches}" if matches else "no id is near it"
+        raise ValueError(f"environment: Gymnasium has no {show(name)}; {hint}")
+    return gymnasium.registry[env_id]
+
+
+def _import_module(module: str) -> None:
+    """Imports a module, which may be in the working folder."""
     if (folder := os.getcwd()) not in sys.path:
         sys.path.append(folder)
     try:
         importlib.import_module(module)
-    except ImportError as error:
-        raise ValueError(f"environment: the module of {name!r} is not there: {error}") from None
+    except Exception as error:  # whatever its code raises
+        reason = f"{type(error).__name__}: {error}"
+        raise ValueError(f"environment: {show(module)} cannot be imported: {reason}") from error
 
 
 @functools.cache
