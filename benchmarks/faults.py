@@ -39,7 +39,7 @@ CASES = 5 if QUICK else 50
 
 SWEEP = """
 name = "sweep"
-steps = 4e5
+steps = 2e5
 runs = 60
 records = 40
 measures = ["emphasis_error"]
@@ -48,7 +48,7 @@ name = "baird"
 features = ["one-hot", "zero-hot", "aliased"]
 [learners]
 gem = "gem(step_size)"
-etd = "etd(followon(), step_size)"
+lms = "lms(followon(), step_size)"
 [grid]
 step_size = "0.1 * 2^[0:-63]"
 """
@@ -326,9 +326,9 @@ def always_kills(folder: Path, expected: xarray.Dataset) -> dict[str, Any]:
         def deadly(step_size: Any) -> Any:
             if multiprocessing.parent_process() is not None:
                 os.kill(os.getpid(), signal.SIGKILL)
-            return factories["etd"](step_size=step_size)
+            return factories["lms"](step_size=step_size)
 
-        return {"gem": factories["gem"], "etd": deadly}
+        return {"gem": factories["gem"], "lms": deadly}
 
     cases = {"features": ("one-hot",)}
     experiment = replace(experiment, learners=learners, cases=cases, num_runs=10)

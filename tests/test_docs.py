@@ -18,7 +18,8 @@ from emphatic import oracle, problems
 from emphatic.cli import COMMANDS, main
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+TOP = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
+PAGES = [*TOP, *sorted((ROOT / "docs").glob("*.md"))]
 IDENTIFIERS = [page.name for page in PAGES]
 
 

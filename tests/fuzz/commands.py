@@ -56,7 +56,8 @@ def _options() -> dict[tuple[str, str], list[Option]]:
 def _option(chance: Chance, words: list[str]) -> list[str]:
     """An option of a command or its problem, seldom of another, with some value."""
     known = _options()
-    own = [o for key in ((words[0], ""), tuple(words[:2])) for o in known.get(key, [])]
+    arguments = "", words[1] if len(words) > 1 else "x"
+    own = [option for text in arguments for option in known.get((words[0], text), [])]
     every = [option for options in known.values() for option in options]
     option = chance.choice(own if own and chance.random() < 0.9 else every)
     flag = chance.choice(option.flags)

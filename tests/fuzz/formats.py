@@ -175,8 +175,10 @@ def mutate_tensors(chance: Chance, data: bytes) -> bytes:
         elif texts:
             key = chance.choice(list(texts))
             texts[key] = _mutate_text(chance, texts[key])
-    for key, text in texts.items():
-        texts[key] = _sign(text, tensors)
+    texts = {key: _sign(text, tensors) for key, text in texts.items()}
+    if "checksum" in texts:
+        del texts["checksum"]
+        texts["checksum"] = checksum(texts, tensors)
     return pack(tensors, texts)
 
 

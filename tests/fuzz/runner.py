@@ -4,6 +4,7 @@ import contextlib
 import errno
 import faulthandler
 import fcntl
+import hashlib
 import importlib
 import io
 import os
@@ -33,6 +34,8 @@ CHANGES = (*CHANGES, "os.utime", "shutil.rmtree", "shutil.move")
 FORBIDDEN = ("os.system", "os.exec", "os.posix_spawn", "socket.connect", "socket.bind", "os.fork")
 FORBIDDEN = (*FORBIDDEN, "pickle.find_class", "code.__new__")
 
+CANARY = "canary"  # a module that no file may make us import
+
 Event: TypeAlias = tuple[str, str]
 
 
@@ -49,11 +52,12 @@ class Runner:
 
     def __init__(self, base: Path, seed: int):
         self.seed, self.base, self.scratch = seed, base, base / "outside" / "scratch"
-        for name in ("seeds", "home", "temporary", "outside"):
+        self.private = str(base / "private")  # what libraries may write: caches, temporary files
+        for name in ("seeds", "private", "outside"):
             (base / name).mkdir()
-        os.environ |= {"HOME": str(base / "home"), "MPLCONFIGDIR": str(base / "home")}
-        os.environ |= {"TMPDIR": str(base / "temporary"), "MPLBACKEND": "Agg", "COLUMNS": "120"}
-        tempfile.tempdir = str(base / "temporary")
+        os.environ |= dict.fromkeys(("HOME", "MPLCONFIGDIR", "TMPDIR"), self.private)
+        os.environ |= {"MPLBACKEND": "Agg", "COLUMNS": "120"}
+        tempfile.tempdir = self.private
         sys.dont_write_bytecode = True
         self.outputs = [(base / name).open("w+b", 0) for name in ("out", "err")]
         for n, file in enumerate(self.outputs, 1):
@@ -84,8 +88,8 @@ class Runner:
             self.note(event, arguments[0])
             if event == "os.rename":
                 self.note(event, arguments[1])
-        elif event == "import" and str(arguments[0]).partition(".")[0] == "canary":
-            self.events.append((event, "canary"))
+        elif event == "import" and str(arguments[0]).partition(".")[0] == CANARY:
+            self.events.append((event, CANARY))
         elif event == "subprocess.Popen" and arguments[1][:1] != ["git"]:
             self.events.append((event, str(arguments[1])))
         elif event in FORBIDDEN:
@@ -103,7 +107,7 @@ class Runner:
             real = os.path.realpath(real) if event in ("open", "os.truncate") else real
         except (ValueError, OSError):
             return
-        allowed = (f"{self.scratch}/", f"{self.base}/home/", f"{self.base}/temporary/")
+        allowed = (f"{self.scratch}/", f"{self.private}/")
         if not real.startswith(allowed) and real not in (os.devnull, str(self.scratch)):
             if os.path.dirname(real) not in self.named:
                 self.events.append((event, real))
@@ -112,7 +116,8 @@ class Runner:
     def run(self, number: int) -> Outcome:
         """Runs an input in a fresh folder, and judges what it did."""
         case = generate(self.seed, number, self.seeds)
-        outcome = Outcome(number, case.format, " ".join(case.arguments[:1])[:20])
+        digest = hashlib.sha256(repr(case).encode(errors="replace")).hexdigest()
+        outcome = Outcome(number, case.format, " ".join(case.arguments[:1])[:20], digest)
         for file in self.outputs:
             file.seek(0)
             file.truncate()
@@ -130,6 +135,8 @@ class Runner:
             outcome.seconds = time.process_time() - begun
             out, err = (self.read(file) for file in self.outputs)
             failures = [*judge_texts(case, outcome, out, err, error)]
+            if CANARY in " ".join(case.arguments):  # a person named it
+                self.events = [event for event in self.events if event[1] != CANARY]
             failures += [f"{event} of {target}" for event, target in sorted(set(self.events))]
             failures += judge_files(case, self.scratch)
             os.chdir(self.base)
@@ -200,7 +207,7 @@ def _materialised(files: Files, folder: Path) -> Iterator[None]:
     """Makes the files of an input in an empty folder, which is removed at the end."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    (folder / "canary.py").write_text("open('imported', 'w').close()\nf = lambda *_: None\n")
+    (folder / f"{CANARY}.py").write_text("f = lambda *_: None\n")
     with contextlib.ExitStack() as held:
         for name, content in files.items():
             with contextlib.suppress(OSError):  # two that exclude each other: the first one stays
