@@ -235,9 +235,8 @@ def sweep_command(arguments: list[str]) -> int:
     tables.show_plan(experiment, estimate(experiment, missing_units(experiment, folder)), folder)
     if options.dry_run:
         return 0
-    messages: list[str] = []
     with progress_bar(experiment.name) as on_progress:
-        callbacks = {"on_progress": on_progress, "on_message": messages.append}
+        callbacks = {"on_progress": on_progress, "on_message": _show_message}
         if options.cluster is None:
             complete(experiment, folder, **callbacks)
         else:
@@ -245,12 +244,15 @@ def sweep_command(arguments: list[str]) -> int:
 
             size = {"num_workers": options.workers}
             cluster.complete(experiment, folder, options.cluster, **size, **callbacks)
-    for message in messages:
-        print(f"emphatic: {message}", file=sys.stderr)
     final_status = status(folder)
     tables.show_status(final_status, folder)
     print(f"next: emphatic report {folder}")
     return 1 if final_status.aside else 0
+
+
+def _show_message(text: str) -> None:
+    """Shows a message at once, above the bar: it may be why nothing goes on."""
+    print(f"emphatic: {text}", file=sys.stderr, flush=True)
 
 
 def status_command(arguments: list[str]) -> int:
