@@ -28,6 +28,7 @@ from emphatic.experiments import (
     provenance,
     slurm,
     store,
+    toml,
     workers,
 )
 
@@ -150,6 +151,20 @@ def test_a_unit_that_another_process_has_is_waited_for(tmp_path, expected, sched
 
     assert_identical(run_on_cluster(whole, folder, scheduler, on_progress=on_progress), expected)
     assert reported[-1] == whole.num_updates()
+
+
+def test_every_unit_brings_the_modules_of_all_learners(tmp_path, monkeypatch):
+    """A worker that has none of them reads the whole experiment, whichever learner it runs."""
+    source = "from emphatic import learners\n\ndef mine(rate):\n    return learners.gem(rate)\n"
+    (tmp_path / "learners_of_mine.py").write_text(source)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    text = TEXT.replace("[grid]", 'mine = "learners_of_mine:mine(step_size)"\n[grid]')
+    text = text.replace("[learners]", '[learners]\ntd = "reverse_td(step_size)"')
+    units = toml.parse(text, imports=["learners_of_mine"]).units
+    assert [unit.learner for unit in units] == ["td", "gem", "mine"]
+    for unit in units:
+        assert cluster._own_modules(unit).keys() == {"learners_of_mine"}
 
 
 # Other users of the machine
