@@ -9,8 +9,10 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,6 +28,7 @@ from emphatic.experiments import (
     provenance,
     slurm,
     store,
+    toml,
     workers,
 )
 
@@ -150,6 +153,20 @@ def test_a_unit_that_another_process_has_is_waited_for(tmp_path, expected, sched
     assert reported[-1] == whole.num_updates()
 
 
+def test_every_unit_brings_the_modules_of_all_learners(tmp_path, monkeypatch):
+    """A worker that has none of them reads the whole experiment, whichever learner it runs."""
+    source = "from emphatic import learners\n\ndef mine(rate):\n    return learners.gem(rate)\n"
+    (tmp_path / "learners_of_mine.py").write_text(source)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    text = TEXT.replace("[grid]", 'mine = "learners_of_mine:mine(step_size)"\n[grid]')
+    text = text.replace("[learners]", '[learners]\ntd = "reverse_td(step_size)"')
+    units = toml.parse(text, imports=["learners_of_mine"]).units
+    assert [unit.learner for unit in units] == ["td", "gem", "mine"]
+    for unit in units:
+        assert cluster._own_modules(unit).keys() == {"learners_of_mine"}
+
+
 # Other users of the machine
 
 STRANGER = """
@@ -223,6 +240,82 @@ def test_no_other_user_reaches_a_local_cluster():
         for worker in psutil.Process().children():
             shown = [*worker.cmdline(), *worker.environ().values()]
             assert not any("PRIVATE KEY" in text for text in shown)
+
+
+TEXT = """
+steps = 1e9
+records = 10
+runs = 10
+measures = ["emphasis_error"]
+[problem]
+name = "baird"
+features = "one-hot"
+[learners]
+gem = "gem(step_size)"
+[grid]
+step_size = [0.1]
+"""
+READ_EVERYTHING = """
+import os, sys
+if os.getuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+for path in sys.stdin.read().split(chr(0)):
+    try:
+        os.listdir(path) if os.path.isdir(path) else open(path, "rb").close()
+    except PermissionError:
+        continue
+    print(path)
+"""
+WHOLE_SWEEP = """
+import os
+from emphatic.cli import main
+
+if __name__ == "__main__":
+    os.umask(0o077)
+    for words in (
+        "sweep sweep.toml --cluster local --workers 1 --out sweep",
+        "export sweep --csv",
+        "export sweep --netcdf",
+        "report sweep",
+    ):
+        assert main(words.split()) == 0
+"""
+
+
+@pytest.fixture
+def open_folder():
+    """Yields a folder that every user of the machine can enter; pytest's own are private."""
+    with tempfile.TemporaryDirectory() as name:
+        os.chmod(name, 0o777)
+        yield Path(name)
+
+
+def test_another_user_reads_nothing_that_is_written_with_umask_077(open_folder):
+    """Neither files nor folders of a sweep, and nothing that workers leave in temporary folders.
+
+    The folder itself is open to everybody, so that each file counts.
+    """
+    folder, temporary = open_folder / "work", open_folder / "tmp"
+    for path in (folder, temporary):
+        path.mkdir()
+        path.chmod(0o777)
+    (folder / "sweep.toml").write_text(TEXT.replace("1e9", "1e3"))
+    (open_folder / "script.py").write_text(WHOLE_SWEEP)
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    script = [sys.executable, str(open_folder / "script.py")]
+    subprocess.run(script, cwd=folder, env=environment, capture_output=True, check=True)
+    paths = [path for top in (folder, temporary) for path in sorted(top.rglob("*"))]
+    written = [path for path in paths if path != folder / "sweep.toml"]
+    assert {"report.html", "experiment.json", "sweep"} < {path.name for path in written}
+    modes = {str(path.relative_to(open_folder)): path.stat().st_mode & 0o077 for path in written}
+    assert {name: f"{mode:o}" for name, mode in modes.items() if mode} == {}
+    if os.getuid() == 0:
+        reader = [sys.executable, "-c", READ_EVERYTHING]
+        names = "\0".join(map(str, [folder / "sweep.toml", *written]))
+        found = subprocess.run(reader, input=names, capture_output=True, text=True, check=True)
+        assert found.stdout.split() == [str(folder / "sweep.toml")]
 
 
 # What goes wrong
@@ -318,19 +411,7 @@ from pathlib import Path
 from emphatic.experiments import cluster
 from emphatic.experiments.toml import parse
 
-TEXT = '''
-steps = 1e9
-records = 10
-runs = 10
-measures = ["emphasis_error"]
-[problem]
-name = "baird"
-features = "one-hot"
-[learners]
-gem = "gem(step_size)"
-[grid]
-step_size = [0.1]
-'''
+TEXT = {text!r}
 
 if __name__ == "__main__":
     cluster.complete(parse(TEXT), Path(sys.argv[1]), "local", num_workers=1)
@@ -338,7 +419,7 @@ if __name__ == "__main__":
 
 
 def test_ctrl_c_in_a_terminal_ends_everything_without_the_noise_of_workers(tmp_path):
-    (tmp_path / "script.py").write_text(SCRIPT)
+    (tmp_path / "script.py").write_text(SCRIPT.replace("{text!r}", repr(TEXT)))
     command = [sys.executable, str(tmp_path / "script.py"), str(tmp_path / "store")]
     running = tmp_path / "store" / "running"
     with subprocess.Popen(
@@ -363,6 +444,16 @@ def test_ctrl_c_in_a_terminal_ends_everything_without_the_noise_of_workers(tmp_p
         ("locl", None, "cluster: unknown name 'locl'; did you mean 'local'"),
         ("10.0.0.1", None, "cluster: unknown name '10.0.0.1'"),
         ("tcp://127.0.0.1:1", None, "cluster: no scheduler answers at tcp://127.0.0.1:1"),
+        (
+            "tls://127.0.0.1:1",
+            None,
+            "cluster: no scheduler answers at tls://127.0.0.1:1: TLS expects",
+        ),
+        (
+            "http://127.0.0.1:1",
+            None,
+            "cluster: no scheduler answers at http://127.0.0.1:1: unknown",
+        ),
         ("tcp://127.0.0.1:1", 2, "num_workers: tcp://127.0.0.1:1 has its own"),
         ("local", 0, "num_workers: got 0; at least 1"),
         ("slurm", None, "cluster: there is no sbatch here"),
@@ -375,6 +466,13 @@ def test_what_cannot_be_a_cluster_is_one_clear_error(
     monkeypatch.setattr(workers, "_CONNECT_TIMEOUT", 0.2)
     with pytest.raises(ValueError, match=message):
         cluster.complete(experiment(), tmp_path / "store", address, num_workers=num_workers)
+
+
+def test_the_address_of_a_worker_is_not_that_of_a_scheduler(tmp_path, scheduler):
+    with distributed.Client(scheduler, set_as_default=False) as client:
+        (address,) = client.nthreads()
+    with pytest.raises(ValueError, match=rf"^cluster: {address} is a worker, not a scheduler$"):
+        cluster.complete(experiment(), tmp_path / "store", address)
 
 
 @pytest.mark.parametrize(

@@ -92,10 +92,13 @@ def _distribute(
     results: SimpleQueue[tuple[str, Any]] = SimpleQueue()
     suspects: list[Unit] = []
     has_more, is_alone, failure = True, False, None
+    modules: dict[int, dict[str, str]] = {}  # by case
 
     def send(unit: Unit) -> None:
         packed = cloudpickle.dumps(unit)
-        future = client.submit(_serve, packed, versions(), _own_modules(unit), pure=False)
+        if unit.case not in modules:
+            modules[unit.case] = _own_modules(unit)
+        future = client.submit(_serve, packed, versions(), modules[unit.case], pure=False)
         in_flight[future.key] = future, unit
         future.add_done_callback(fetch)
 
@@ -184,10 +187,14 @@ def _describe_queue(jobs: Jobs | None) -> str:
 
 
 def _own_modules(unit: Unit) -> dict[str, str]:
-    """Returns the texts of the modules that a unit is made of and that workers may not have."""
+    """Returns the texts of the modules that an experiment is made of and workers may not have.
+
+    A unit brings the whole experiment, and so all its learners.
+    """
     experiment, modules = unit.experiment, dict[str, str]()
-    factory = experiment.learner(unit.problem, unit.learner)
-    for value in (factory, experiment.learners, experiment.build, experiment.derive):
+    learners = experiment.learners(unit.problem)
+    factories = [experiment.learner(unit.problem, name) for name in learners]
+    for value in (*factories, experiment.learners, experiment.build, experiment.derive):
         with suppress(ValueError):  # it has a definition instead
             modules.update(trace(value).modules)
     return modules

@@ -1,5 +1,6 @@
 """Dask's workers: on this machine, at the address of a scheduler, or in jobs of SLURM."""
 
+import asyncio
 import logging
 import os
 import re
@@ -8,6 +9,7 @@ import signal
 import tempfile
 import warnings
 from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, ExitStack
 from importlib.util import find_spec
 from typing import Any
@@ -24,6 +26,7 @@ _NO_PAUSE = {"target": False, "spill": False, "pause": False}  # which never end
 _NO_DASHBOARD = "127.0.0.1:0"  # a server without routes
 _IGNORE_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"  # it is for us alone
 _NOT_INSTALLED = "cluster: {} is not installed; run pip install 'emphatic[cluster]'"
+_NO_ANSWER = "cluster: no scheduler answers at {}: {}"
 _LOGGERS = ("distributed", "tornado", "asyncio")
 
 
@@ -73,11 +76,32 @@ def connect(
         elif address == "slurm":
             num_workers = min(num_workers or _NUM_WORKERS, num_units)
             scheduler, jobs = stack.enter_context(_start_slurm(num_workers, on_message))
+        else:
+            _require_scheduler(address)  # a client that cannot connect leaves threads and noise
         try:
             client = Client(scheduler, timeout=_CONNECT_TIMEOUT, set_as_default=False)
         except (OSError, ValueError) as error:
-            raise ValueError(f"cluster: no scheduler answers at {address}: {error}") from None
+            raise ValueError(_NO_ANSWER.format(address, error)) from None
         yield stack.enter_context(client), jobs
+
+
+def _require_scheduler(address: str) -> None:
+    """Raises a `ValueError` if no scheduler answers at an address."""
+    from distributed import rpc, Security
+
+    async def ask() -> str:
+        arguments: Any = Security().get_connection_args("client")
+        server: Any = rpc(address, connection_args=arguments, timeout=_CONNECT_TIMEOUT)
+        async with asyncio.timeout(2 * _CONNECT_TIMEOUT), server:
+            return (await server.identity())["type"]
+
+    try:
+        with ThreadPoolExecutor(1) as pool:  # where a loop may run already, as in a notebook
+            kind = pool.submit(lambda: asyncio.run(ask())).result()
+    except (OSError, RuntimeError, TypeError, ValueError) as error:
+        raise ValueError(_NO_ANSWER.format(address, error or "it is silent")) from None
+    if kind != "Scheduler":
+        raise ValueError(f"cluster: {address} is a {kind.lower()}, not a scheduler")
 
 
 @contextmanager
@@ -127,7 +151,7 @@ def _start_local(num_workers: int) -> Generator[Any, None, None]:
 def _start_slurm(
     num_workers: int, on_message: Callable[[str], None]
 ) -> Generator[tuple[Any, slurm.Jobs], None, None]:
-    """Starts a scheduler here, and jobs with workers, which talk TLS as those on this machine."""
+    """Starts a scheduler for jobs with workers, which talk TLS as those on this machine do."""
     from dask import config
     from distributed import Scheduler, Security, SpecCluster
 
@@ -147,8 +171,7 @@ def _start_slurm(
             script, num_processes = _write_script(job_type, cluster.scheduler_address, security)
             jobs = slurm.Jobs(script, -(-num_workers // num_processes), on_message)
             try:
-                jobs.renew(False)
-                yield cluster, jobs
+                yield cluster, jobs  # which are submitted once a client is connected
             finally:
                 jobs.cancel()
     except RuntimeError as error:
