@@ -20,6 +20,8 @@ def read_results(folder: Path) -> dict[str, "xarray.Dataset"]:
     """Reads the results in the folder of a sweep, a figure or a training: of each experiment."""
     import xarray
 
+    if not folder.exists():
+        raise ValueError(f"folder: {folder} does not exist")
     if (folder / EXPERIMENT).exists():
         return {"": load(folder)}
     if (folder / CURVES).exists():
