@@ -104,6 +104,10 @@ def test_a_named_problem_is_a_problem_whatever_folder_has_its_name(swept, capsys
     ("arguments", "message"),
     [
         ("export .", "folder: . has no results"),
+        ("export nowhere --csv", "folder: nowhere does not exist"),
+        ("report nowhere", "folder: nowhere does not exist"),
+        ("status nowhere", "folder: nowhere does not exist"),
+        ("export two.toml", "two.toml"),
         ("export two.toml/", "two.toml/"),
         ("export boyan --csv", "Unrecognized options: --csv"),
         ("export swept --target uniform", "Unrecognized options: --target"),

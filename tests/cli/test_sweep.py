@@ -254,9 +254,9 @@ def test_a_slip_in_a_file_is_one_line(capsys, tmp_path, change, message):
         (["sweep"], "file: not given"),
         (["sweep", "none.toml"], "file: none.toml cannot be read"),
         (["status"], "folder: not given"),
-        (["status", "nowhere"], "store: nowhere has no experiment.json"),
+        (["status", "nowhere"], "folder: nowhere does not exist"),
         (["report"], "folder: not given"),
-        (["report", "nowhere"], "folder: nowhere/summary.json cannot be read"),
+        (["report", "nowhere"], "folder: nowhere does not exist"),
     ],
 )
 def test_bad_words_are_one_line(capsys, monkeypatch, tmp_path, arguments, message):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from emphatic import learners, MDP, predict, Problem, problems
+from emphatic.predict import stability
 
 PER_OCTAVE = 8
 
@@ -85,6 +86,12 @@ def require_no_false_stable(seed):
 def test_no_step_size_is_falsely_called_stable():
     """Among them narrow intervals and gaps, and margins that agree by chance."""
     assert [require_no_false_stable(seed) for seed in (2, 3, 113, 329, 753)] == [0] * 5
+
+
+def test_where_a_scan_is_coarse_a_narrow_interval_of_stable_steps_is_found(monkeypatch):
+    """Between two step sizes of the scan, neither of which is stable."""
+    monkeypatch.setattr(stability, "CHEAP", 0)
+    assert require_no_false_stable(113) == 0
 
 
 @pytest.mark.slow

@@ -294,6 +294,8 @@ def status_command(arguments: list[str]) -> int:
     from . import tables
 
     path = Path(folder)
+    if not path.exists():
+        raise ValueError(f"folder: {folder} does not exist")
     sweeps = [file.parent for file in sorted(path.rglob(plan.EXPERIMENT))]
     trainings = training_folders(path)
     if not trainings:

@@ -39,11 +39,13 @@ class ExportResultsOptions:
 
 def export_command(arguments: list[str]) -> None:
     """Writes a problem or results to files."""
+    from ..experiments.export import FORMATS
     from ..problems import NAMED
 
     sources = ExportOptions, ExportResultsOptions, *NAMED.values()
     names = [arguments[position] for position in argument_positions(sources, arguments)[:1]]
-    if names and names[0] not in NAMED and Path(names[0]).is_dir():
+    is_table = not {f"--{name}" for name in FORMATS}.isdisjoint(arguments)
+    if names and names[0] not in NAMED and (is_table or Path(names[0]).is_dir()):
         _export_results(arguments)
     else:
         _export_problem(arguments)

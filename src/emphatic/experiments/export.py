@@ -17,6 +17,8 @@ FORMATS = ("csv", "parquet", "netcdf")
 
 def read_results(folder: Path) -> dict[str, "xarray.Dataset"]:
     """Reads the results in the folder of a sweep, a figure or a training: of each experiment."""
+    if not folder.exists():
+        raise ValueError(f"folder: {folder} does not exist")
     if (folder / EXPERIMENT).exists():
         return {"": load(folder)}
     if (folder / CURVES).exists():

@@ -30,6 +30,8 @@ def from_folder(folder: str | os.PathLike) -> Section:
     there; a sweep is read from its store, with every case, measure and learner.
     """
     folder = Path(folder)
+    if not folder.exists():
+        raise ValueError(f"folder: {folder} does not exist")
     if (folder / EXPERIMENT).exists():
         return from_store(folder)
     if any((folder / name).exists() for name in (PLAN, POLICIES)):
