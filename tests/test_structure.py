@@ -57,7 +57,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "report": {
         *("_validation", "_files", "_schema", "statistics"),
-        *("mdp", "problems", "oracle", "certify", "experiments", "figures"),
+        *("mdp", "oracle", "certify", "experiments", "figures"),
     },
     "cli": {
         *("types", "_validation", "_files", "_work", "schedules"),

@@ -256,7 +256,7 @@ def test_a_slip_in_a_file_is_one_line(capsys, tmp_path, change, message):
         (["status"], "folder: not given"),
         (["status", "nowhere"], "store: nowhere has no experiment.json"),
         (["report"], "folder: not given"),
-        (["report", "nowhere"], "folder: nowhere/summary.json cannot be read"),
+        (["report", "nowhere"], "folder: nowhere/summary.json does not exist"),
     ],
 )
 def test_bad_words_are_one_line(capsys, monkeypatch, tmp_path, arguments, message):

@@ -81,10 +81,9 @@ def load_policies(path: str | os.PathLike) -> TrainedPolicies:
     seeds = tuple(fields["seeds"])
     for name, leaf in arrays.items():
         if leaf.dtype.kind != "f" or leaf.shape[:1] != (len(seeds),):
-            got = f"{leaf.dtype} of shape {leaf.shape}"
-            raise ValueError(
-                f"policy: {path}, {show(name)}: got {got}; numbers of {len(seeds)} runs required"
-            )
+            got = f"got {leaf.dtype} of shape {leaf.shape}"
+            required = f"numbers of {len(seeds)} runs are required"
+            raise ValueError(f"policy: {path}, {show(name)}: {got}; {required}")
     settings: dict[str, Any] = {name: fields.get(name) for name in METADATA}
     return TrainedPolicies(**{**settings, "theta": theta, "seeds": seeds})
 
