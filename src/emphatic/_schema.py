@@ -26,7 +26,7 @@ from ._files import read_bytes, StrPath
 
 Schema = TypeVar("Schema")
 
-MAX_DEPTH = 40  # of lists and objects in each other
+MAX_DEPTH, MAX_DIGITS = 40, 300  # of lists and objects in each other, and of whole numbers
 NAMES: dict[object, str] = {
     str: "a text",
     bool: "true or false",
@@ -75,7 +75,7 @@ def read_json(path: StrPath, schema: type[Schema], name: str) -> Schema:
 def parse_json(text: str | bytes, schema: type[Schema], origin: str) -> Schema:
     """Parses JSON that must have a schema; `origin` begins the error."""
     try:
-        value = json.loads(text, object_pairs_hook=_to_object)
+        value = json.loads(text, object_pairs_hook=_to_object, parse_int=_to_int)
         if _is_deeper(value, MAX_DEPTH):
             raise ValueError(f"it is nested more than {MAX_DEPTH} deep")
         if "\\ud" in (text if isinstance(text, str) else text.decode(errors="replace")).lower():
@@ -95,6 +95,12 @@ def conform(value: object, schema: type[Schema], origin: str) -> Schema:
     if (problem := mismatch(value, schema)) is not None:
         raise ValueError(f"{origin}{problem}")
     return cast(Schema, value)
+
+
+def _to_int(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise ValueError(f"a whole number has {len(digits)} digits; at most {MAX_DIGITS} are read")
+    return int(digits)
 
 
 def _to_object(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -77,10 +77,11 @@ def test_each_experiment_of_a_figure_and_the_curves_of_a_training_have_a_file(
 ):
     monkeypatch.chdir(tmp_path)
     curves = xarray.Dataset(
-        {"J": (("run", "steps"), np.eye(2)), "diverged": (("run", "steps"), np.eye(2) > 1)}
+        {name: (("run", "steps"), np.eye(2)) for name in ("J", "return")}
+        | {"diverged": (("run", "steps"), np.eye(2) > 1)}
         | {"seed": ("run", [5, 6]), "weights": (("run", "steps", "w"), np.ones((2, 2, 9)))},
         {"run": [0, 1], "steps": [0, 10]},
-        {"algorithm": "ace"},
+        {"algorithm": "ace", "environment": "reacher"},
     )
     for name in ("one", "two"):
         (tmp_path / "figure" / "data").mkdir(parents=True, exist_ok=True)
@@ -89,10 +90,12 @@ def test_each_experiment_of_a_figure_and_the_curves_of_a_training_have_a_file(
     curves.to_netcdf(tmp_path / "arm" / "curves.nc", engine="scipy")
     assert run(capsys, "export", "figure", "--csv")[0] == 0
     assert run(capsys, "export", "arm")[0] == 0
-    text = "run,steps,J,diverged,seed\n0,0,1.0,False,5\n0,10,0.0,False,5\n"
-    text += "1,0,0.0,False,6\n1,10,1.0,False,6\n"
     for name in ("figure-one.csv", "figure-two.csv", "arm.csv"):
-        assert (tmp_path / name).read_text() == text
+        table = pandas.read_csv(name)
+        assert set(table) == {"run", "steps", "J", "return", "diverged", "seed"}
+        assert table["J"].tolist() == table["return"].tolist() == [1.0, 0.0, 0.0, 1.0]
+        assert table["seed"].tolist() == [5, 5, 6, 6]
+        assert not table["diverged"].any()
 
 
 def test_a_named_problem_is_a_problem_whatever_folder_has_its_name(swept, capsys):

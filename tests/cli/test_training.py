@@ -192,7 +192,7 @@ def test_without_tensorboard_the_extra_is_named(capsys, monkeypatch, tmp_path):
         ("evaluate", "path: not given"),
         ("evaluate --json", "path: not given"),
         ("evaluate nowhere", "policy: nowhere does not exist"),
-        ("evaluate file", "policy: file cannot be read as a policy"),
+        ("evaluate file", "policy: file cannot be read"),
         ("evaluate file --episodes 0", "episodes: got 0; at least 1"),
         ("evaluat file", "did you mean 'evaluate'?"),
         ("reproduce control --algorithms ac", "did you mean 'ace'?"),

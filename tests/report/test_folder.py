@@ -5,14 +5,18 @@ import json
 
 import numpy as np
 import pytest
+import xarray
 
 from emphatic import report
 from emphatic._files import to_jsonable
+from emphatic.figures import FIGURES
 from emphatic.figures.control.summary import summarise, table
 from emphatic.figures.convergence import levels
+from emphatic.report import training
 from emphatic.report.markup import tag
 
 from ..figures.test_control import made_up
+from ..mutations import changed, require_one_line
 
 
 @pytest.mark.parametrize("name", ["emphasis", "convergence"])
@@ -73,3 +77,60 @@ def test_a_figure_of_agents_with_missing_norms_is_shown_by_terminal_and_report(
     _, (line, *_) = tables["J at the end, and the norms of COF-PAC"]
     assert line[3] == "-inf ± inf"
     assert line[7] == "-"
+
+
+ROW = {"algorithm": "gem", "features": "original", "solid": 0.1, "exponent": -2, "ridge": 0.0}
+ROW |= {"final_mean": 1.5, "final_std": "inf", "auc_mean": 2.0, "auc_std": None}
+ROW |= {"diverged_runs": 0, "runs": 2, "best": True}
+EVIDENCE = {"held": 1, "against": 0, "needed": 2, "test": "paired sign test"}
+EVIDENCE |= {"cases": [{"medians": {"gem": 1.0}, "p_value": 0.01, "holds": True}]}
+EVIDENCE |= {"independent": {"verdict": "holds", "held": 1, "runs": 1, "cases": [{}]}}
+SUMMARY = {
+    "rows": [ROW],
+    "claims": [{"claim": "It holds", "source": "paper", "verdict": "holds", "evidence": EVIDENCE}],
+    "exact": [{"features": "original"}],
+    "settings": {"runs": 2, "seed": 0, "steps": 10, "engine": "auto"},
+    "provenance": [{"versions": {"jax": "1"}, "commit": None, "engine": "fused"}],
+}
+
+
+def test_whatever_stands_in_a_summary_is_told_or_one_line(tmp_path, monkeypatch):
+    figure = dataclasses.replace(FIGURES["emphasis"], problems=dict)
+    monkeypatch.setitem(FIGURES, "emphasis", figure)
+    path, told = tmp_path / "emphasis" / "summary.json", set()
+    path.parent.mkdir()
+    for what, other in changed(SUMMARY):
+        path.write_text(json.dumps(other))
+        try:
+            report.page([report.from_folder(path.parent)])
+            told.add(what)
+        except ValueError as error:
+            require_one_line(error, str(path))
+    assert not {"rows: removed", "rows.0: None", "claims: {}", "rows.0.final_mean: x"} & told
+    assert not {"rows.0.runs: removed", "claims.0.verdict: x", "claims.0.evidence: []"} & told
+    assert not {"settings.steps: x", "provenance.0: x", "claims.0.evidence.cases.0: 5"} & told
+    assert {"claims: removed", "rows.0.final_mean: None", "exact.0.features: 5"} < told
+
+
+def test_whatever_stands_in_a_trainings_plan_is_told_or_one_line(tmp_path, monkeypatch):
+    axes = "run", "steps"
+    curves = {name: (axes, np.ones((1, 2))) for name in ("J", "return")}
+    curves["diverged"] = axes, np.zeros((1, 2), bool)
+    attributes = {"algorithm": "ace", "environment": "reacher"}
+    dataset = xarray.Dataset(curves, {"run": [0], "steps": [0, 10]}, attributes)
+    dataset.to_netcdf(tmp_path / "curves.nc", engine="scipy")
+    monkeypatch.setattr(training, "write", lambda *_: None)
+    plan = {"format": "emphatic training 1", **attributes, "seeds": [3], "steps": 10, "x": None}
+    told = set()
+    for what, other in changed(plan):
+        (tmp_path / "training.json").write_text(json.dumps(other))
+        try:
+            report.page([report.from_folder(tmp_path)])
+            told.add(what)
+        except ValueError as error:
+            require_one_line(error, "training.json")
+    assert not {"seeds: []", "seeds.0: x", "steps: removed", "algorithm: 5"} & told
+    (tmp_path / "training.json").write_text(json.dumps(plan))
+    (tmp_path / "curves.nc").write_bytes((tmp_path / "curves.nc").read_bytes()[:100])
+    with pytest.raises(ValueError, match=r"curves\.nc cannot be read as netCDF: "):
+        report.from_folder(tmp_path)

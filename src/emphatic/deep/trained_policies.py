@@ -74,17 +74,16 @@ def load_policies(path: str | os.PathLike) -> TrainedPolicies:
     arrays, metadata = read_signed(path, ("policy",), "policy")
     origin = f"policy: {path}, its description"
     fields = parse_json(metadata["policy"], Description, origin)
+    seeds = tuple(fields["seeds"])
+    for name, leaf in arrays.items():
+        if leaf.dtype.kind != "f" or leaf.shape[:1] != (len(seeds),):
+            got = f"got {leaf.dtype} of shape {leaf.shape}"
+            required = f"numbers of {len(seeds)} runs are required"
+            raise ValueError(f"policy: {path}, {show(name)}: {got}; {required}")
     theta = _unflatten(fields["theta"], arrays, origin)
     leaves = jax.tree.leaves(theta)
     if not len({id(leaf) for leaf in leaves}) == len(leaves) == len(arrays) > 0:
         raise ValueError(f"{origin}, theta: it must name each of {len(arrays)} tensors once")
-    seeds = tuple(fields["seeds"])
-    for name, leaf in arrays.items():
-        if leaf.dtype.kind != "f" or leaf.shape[:1] != (len(seeds),):
-            got = f"{leaf.dtype} of shape {leaf.shape}"
-            raise ValueError(
-                f"policy: {path}, {show(name)}: got {got}; numbers of {len(seeds)} runs required"
-            )
     settings: dict[str, Any] = {name: fields.get(name) for name in METADATA}
     return TrainedPolicies(**{**settings, "theta": theta, "seeds": seeds})
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from platform import node
 from typing import IO, TypedDict
 
-from .._files import lock, make_folder
+from .._files import lock
 from .._schema import parse_json
 
 OnMessage = Callable[[str], None]
@@ -41,11 +41,10 @@ def open_lock(path: Path) -> IO[str]:
     except OSError as error:
         reason = "it is a link" if path.is_symlink() else f"{error.strerror}{_owned_by(path)}"
         raise ValueError(f"path: {path} cannot be written: {reason}") from None
-    file = os.fdopen(handle, "r+", errors="replace")
     status = os.fstat(handle)
     if stat.S_ISREG(status.st_mode) and status.st_nlink <= 1:
-        return file
-    file.close()
+        return os.fdopen(handle, "r+", errors="replace")
+    os.close(handle)
     raise ValueError(f"path: {path} cannot be written: it is not a file of its own")
 
 
@@ -101,15 +100,3 @@ def wait_for_lock(file: IO[str], folder: Path, on_message: OnMessage) -> bool | 
     if locked:
         sign(file)
     return locked
-
-
-def make_own_folder(folder: Path) -> Path:
-    """Makes a folder in a store; a `ValueError` if it leads elsewhere or cannot be written."""
-    require_no_link(folder)
-    return make_folder(folder)
-
-
-def require_no_link(path: Path) -> None:
-    """Raises a `ValueError` for a link, behind which another's file may be."""
-    if path.is_symlink():
-        raise ValueError(f"out: {path} is a link; nothing is written there")

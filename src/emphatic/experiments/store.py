@@ -1,26 +1,26 @@
 """Finished units on disk: kept under what defines them, whole or not at all, never rewritten."""
 
-import itertools
 import json
 import os
 import warnings
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
-from .._files import atomic_write, PARTIAL, StrPath
+from .._files import atomic_write, StrPath
 from .._schema import read_json
 from ..mdp import Problem
-from ..problems import load as load_problem, save as save_problem
+from ..problems import load as load_problem
 from ..problems.file import require_digest
 from . import claims, plan
 from .dataset import assemble
 from .experiment import Experiment, Selection, Unit
-from .locks import make_own_folder, OnMessage, open_lock, require_no_link, wait_for_lock
+from .folders import keep_problem, lock_folders, make_own_folder, remove_leftovers, require_no_link
+from .locks import OnMessage
 from .plan import ASIDE, Plan, PROBLEMS, RUNNING, UNITS
 from .provenance import Provenance, provenance
 from .shards import write
@@ -93,23 +93,26 @@ class Store:
         """Returns which cells are there, by the axes of the grid and the runs."""
         grid, runs = cells.grid, cells.runs
         mask = np.zeros((*map(len, grid.values()), len(runs)), bool)
-        for shard in self.shards.get(cells.address, []):
-            if shard.grid.keys() == grid.keys():
-                common = [np.isin(grid[axis], shard.grid[axis]) for axis in grid]
-                mask[np.ix_(*common, np.isin(runs, shard.runs))] = True
+        for shard in self.find_shards(cells.address, grid):
+            common = [np.isin(grid[axis], shard.grid[axis]) for axis in grid]
+            mask[np.ix_(*common, np.isin(runs, shard.runs))] = True
         return mask
+
+    def find_shards(self, address: str, axes: Collection[str]) -> list[Shard]:
+        """Returns the finished units at an address, which have these axes."""
+        return [shard for shard in self.shards.get(address, []) if shard.grid.keys() == set(axes)]
 
     def planned_cells(self) -> Iterator[Cells]:
         """Yields the cells of the experiment, for each case and learner."""
         layout = self.plan["layout"]
         for addresses in self.plan["addresses"]:
             for learner, axes in layout["learners"].items():
-                grid = {axis: layout["grid"][axis] for axis in axes}
+                grid = {axis: tuple(map(float, layout["grid"][axis])) for axis in axes}
                 yield Cells(addresses[learner], grid, range(layout["num_runs"]))
 
     def num_diverged(self, cells: Cells) -> int:
         """Returns how many of these cells diverged."""
-        shards = self.shards.get(cells.address, [])
+        shards = self.find_shards(cells.address, cells.grid)
         num_covered = self.covered_cells(cells).sum()
         if sum(shard.num_cells for shard in shards) == num_covered:  # no other cell, and none twice
             return sum(shard.diverged for shard in shards)
@@ -186,7 +189,7 @@ class Store:
             file.write(json.dumps(reasons).encode())
 
     def _add(self, path: Path, description: Description) -> None:
-        grid = {axis: tuple(values) for axis, values in description["grid"].items()}
+        grid = {axis: tuple(map(float, v)) for axis, v in description["grid"].items()}
         shard = Shard(path, grid, tuple(description["runs"]), description["diverged"])
         self.shards.setdefault(description["address"], []).append(shard)
 
@@ -217,50 +220,18 @@ def begin(experiment: Experiment, folder: Path, on_message: OnMessage | None = N
     store = Store(folder, plan.make_plan(experiment), {})
     plan.require_folder(folder, experiment.name)
     tell = on_message or warnings.warn
-    with _lock(folder, tell) as locked:
+    with lock_folders(folder, tell) as locked:
         plan.require_folder(folder, experiment.name)  # another process may have been faster
         if locked:
-            _remove_leftovers(folder)
+            remove_leftovers(folder)
         elif on_message is not None:
             message = "is on a filesystem without locks: let one process at a time write there"
             on_message(f"{folder} {message}")
         problems = {whole.case: whole.problem for whole in experiment.wholes}
         for case, path in enumerate(store.problems):
-            _keep_problem(problems[case], path, tell)
+            keep_problem(problems[case], path, tell)
         plan.write_plan(store.plan, folder)
         return store.index(tell)
-
-
-@contextmanager
-def _lock(folder: Path, on_message: OnMessage) -> Generator[bool | None, None, None]:
-    """Makes the folders of a store, and locks it while it begins; None where there are no locks."""
-    for name in (UNITS, PROBLEMS, RUNNING):
-        make_own_folder(folder / name)
-    with open_lock(folder / plan.LOCK) as file:
-        yield wait_for_lock(file, folder, on_message)
-
-
-def _keep_problem(problem: Problem, path: Path, on_message: OnMessage) -> None:
-    """Writes a problem to its file, unless it is there, undamaged."""
-    if os.path.lexists(path):
-        try:
-            require_digest(path, path.stem)
-            return
-        except ValueError as error:
-            put_aside(path)
-            on_message(f"{error}; it is written again")
-    save_problem(problem, path)
-
-
-def _remove_leftovers(folder: Path) -> None:
-    """Removes partial files and claims, where no process works on them."""
-    begun = f"{plan.EXPERIMENT}*{PARTIAL}", f"{PROBLEMS}/*.npz*{PARTIAL}"
-    for path in itertools.chain(*map(folder.glob, begun)):  # they are written under the lock
-        if not path.is_symlink():
-            path.unlink(missing_ok=True)
-    for path in (folder / UNITS).glob(f"*{PARTIAL}"):
-        claims.remove_if_unclaimed(path, folder / RUNNING / path.name.partition(".")[0])
-    claims.remove_stale(folder / RUNNING)
 
 
 def missing_cells(experiment: Experiment, folder: Path) -> list[int]:
@@ -287,19 +258,20 @@ def open_store(folder: StrPath) -> Store:
 
 def load_dataset(store: Store) -> "xarray.Dataset":
     """Loads what a store has of its experiment; see [load]."""
-    if not store.shards:
+    if not any(store.find_shards(part.address, part.grid) for part in store.planned_cells()):
         raise ValueError(f"store: {store.folder} has no finished unit yet")
-    origins: dict[str, Provenance] = {}
+    layout, origins = store.plan["layout"], dict[str, Provenance]()
 
     def results(case: int, learner: str) -> Iterator["xarray.Dataset"]:
-        for shard in store.shards.get(store.plan["addresses"][case][learner], []):
+        axes, address = layout["learners"][learner], store.plan["addresses"][case][learner]
+        for shard in store.find_shards(address, axes):
             dataset, description = read_unit(shard.path)
             origin = description["provenance"]
             origins[json.dumps(origin, sort_keys=True)] = origin
             yield dataset
 
     complete = all(store.covered_cells(cells).all() for cells in store.planned_cells())
-    dataset = assemble(store.plan["layout"], results, complete, f"store: {store.folder}")
+    dataset = assemble(layout, results, complete, f"store: {store.folder}")
     return dataset.assign_attrs(provenance=json.dumps(list(origins.values())))
 
 
@@ -338,7 +310,7 @@ def status(folder: StrPath) -> Status:
     paths = {
         shard.path
         for part in planned
-        for shard in store.shards.get(part.address, [])
+        for shard in store.find_shards(part.address, part.grid)
         if all(np.isin(shard.grid[axis], part.grid[axis]).any() for axis in part.grid)
         and np.isin(shard.runs, part.runs).any()
     }

@@ -97,7 +97,7 @@ def _find_contradiction(
     labels, axes = {**description["grid"], "run": description["runs"]}, header["axes"]
     coordinates = {name: variables[name].tolist() for name in header["coordinates"]}
     for axis, values in labels.items():
-        if coordinates.get(axis) != list(values):
+        if axes.get(axis) != [axis] or coordinates.get(axis) != list(values):
             return f"its values of {show(axis)} are not those that it describes"
     for name, values in coordinates.items():
         if axes[name] == [name] and len(set(values)) < len(values):

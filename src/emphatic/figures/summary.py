@@ -112,12 +112,14 @@ def _step_size_rows(
     ]
 
 
-def format_number(value: float | None, digits: str) -> str:
+def format_number(value: float | int | None, digits: str) -> str:
     """Formats a number, or a dash if it is missing: NaN, or None, as JSON stores NaN."""
     return "-" if value is None or np.isnan(value) else f"{value:{digits}}"
 
 
-def format_mean(mean: float | None, std: float | None, digits: int | None = None) -> str:
+def format_mean(
+    mean: float | int | None, std: float | int | None, digits: int | None = None
+) -> str:
     """Formats a mean and its standard deviation, or a dash if the mean is missing.
 
     Both have as many decimals, by default so many that the deviation has two digits.

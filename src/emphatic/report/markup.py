@@ -55,7 +55,7 @@ def superscript(power: int) -> str:
     return str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
-def format_count(value: float) -> str:
+def format_count(value: float | int) -> str:
     """Formats a number of steps, with thin spaces between thousands."""
     if math.isinf(value) or math.isnan(value):
         return "never" if value > 0 else "–"
