@@ -384,7 +384,9 @@ def test_a_link_planted_at_a_temporary_name_is_not_followed(tmp_path, monkeypatc
 
 def test_a_folder_that_is_none_is_said_to_be_none(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match=r"^out: .*file cannot be written: File exists, and is no folder$"):
+    with pytest.raises(
+        ValueError, match=r"^out: .*file cannot be written: File exists, and is no folder$"
+    ):
         make_folder(tmp_path / "file")
     with pytest.raises(ValueError, match=r"^out: .*file/inside cannot be written: Not a directory"):
         make_folder(tmp_path / "file" / "inside")

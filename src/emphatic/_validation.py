@@ -12,6 +12,7 @@ from jax.core import Tracer
 from scipy import sparse
 
 ROW_TOLERANCE = 1e-8
+SMALLEST, LARGEST = 1e-100, 1e100  # of the largest feature, reward and interest
 
 
 def is_number(value: object) -> bool:
@@ -75,6 +76,17 @@ def shaped(name: str, value: Any, shape: tuple[int, ...], axes: str) -> np.ndarr
     array = finite(name, value)
     if array.shape != shape:
         raise ValueError(f"{name}: got shape {array.shape}; {shape} ({axes}) is required")
+    return array
+
+
+def ranged(name: str, array: np.ndarray) -> np.ndarray:
+    """The array, whose largest entry must be 0 or such that products of entries are numbers."""
+    largest = np.abs(array).max(initial=0.0)
+    if largest and not SMALLEST <= largest <= LARGEST:
+        raise ValueError(
+            f"{name}: the largest entry is {largest:.3g} in size; from {SMALLEST:g} to {LARGEST:g} "
+            "is accepted, so that products are numbers: divide all entries by a constant"
+        )
     return array
 
 
