@@ -719,3 +719,61 @@ def test_a_discount_is_constant_only_if_every_possible_outcome_has_it():
     assert mdp(discount=np.full((2, 2), 0.9)).constant_discount == 0.9
     assert mdp(discount=np.array([[0.9, 0.9], [0.9, 0.5]])).constant_discount is None
     assert mdp(discount=np.ones((2, 2))).constant_discount is None
+
+
+SCALED = {"reward": 1e155, "interest": 1e200, "x": 1e155, "xa": 1e300}
+
+
+@pytest.mark.parametrize("scale", ["huge", "tiny", "denormal"])
+@pytest.mark.parametrize("name", SCALED)
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_numbers_whose_products_are_none_are_refused_by_name_and_range(name, scale, is_sparse):
+    """LAPACK loops on what overflows, and what underflows is taken for 0."""
+    size = {"huge": SCALED[name], "tiny": 1e-200, "denormal": 1e-310}[scale]
+    problem = built_in.boyan()
+    fields = {"reward": problem.mdp.reward, "interest": problem.interest}
+    fields |= {"x": problem.x, "xa": problem.xa}
+    fields[name] = fields[name] / np.abs(fields[name]).max() * size
+    if is_sparse and name in ("x", "xa"):
+        fields[name] = sparse.csr_array(fields[name].reshape(-1, fields[name].shape[-1]))
+    message = rf"^{name}: the largest entry is .* in size; from 1e-100 to 1e\+100 is accepted"
+    with pytest.raises(ValueError, match=message):
+        with_fields(problem, **fields)
+
+
+def with_fields(problem, reward, interest, x, xa):
+    mdp = MDP(problem.mdp.transition, reward, problem.mdp.discount)
+    return Problem(mdp, problem.behavior, interest, x, xa, target=problem.target)
+
+
+def test_a_tiny_number_beside_ordinary_ones_is_a_number_like_others():
+    """Radial features have such."""
+    problem = built_in.baird()
+    x = np.where(problem.x == 0, 1e-310, problem.x)
+    assert Problem(problem.mdp, problem.behavior, 1.0, x).x.min() == 1e-310
+    assert Problem(problem.mdp, problem.behavior, 1.0, 0 * x).x.max() == 0
+
+
+@pytest.mark.parametrize("power", [-300, 300])
+def test_solutions_scale_with_rewards_features_and_interest_in_the_whole_range(power):
+    problem = built_in.garnet(6, 2, 2, 3)
+    exact, _ = oracle.solve(problem)
+    fields = {"reward": problem.mdp.reward, "interest": problem.interest, "x": problem.x}
+    scale = 2.0**power
+    for name, values in fields.items():
+        scaled = with_fields(problem, **{**fields, "xa": None, name: values * scale})
+        solution, notes = oracle.solve(scaled)
+        assert notes == []
+        factor = {"reward": scale, "interest": 1.0, "x": 1.0}[name]
+        np.testing.assert_allclose(solution["values"], exact["values"] * factor, rtol=1e-9)
+        assert solution["td_system"].unique
+        td = exact["td_system"].error * factor
+        np.testing.assert_allclose(solution["td_system"].error, td, rtol=1e-6)
+
+
+def test_a_ratio_beyond_all_numbers_is_refused():
+    problem = built_in.two_state()
+    tiny = np.array([[1.0, 5e-324], [0.5, 0.5]])
+    target = np.array([[0.0, 1.0], [0.5, 0.5]])
+    with pytest.raises(ValueError, match=r"behavior does with 4.94e-324; .* a finite ratio$"):
+        Problem(problem.mdp, tiny, 1.0, problem.x, target=target)

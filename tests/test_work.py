@@ -1,14 +1,24 @@
 """What work takes is known before it begins, and what is too much is refused."""
 
+import dataclasses
+import re
 import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from emphatic import _work as work, cli, MDP, Problem, problems
+from emphatic.engine import run as engine_run
+from emphatic.experiments import completion, experiment, store, toml
+from emphatic.experiments.compute import cut, Estimate, estimate, PROBE_CELLS
 
-from .cli.command import assert_refused
+from .cli.command import assert_refused, run
 
 DAY = 24 * 3600
 
@@ -126,8 +136,184 @@ def test_sparse_features_are_not_made_dense_where_that_does_not_fit(small_machin
         _ = problem.dense_features
 
 
-def test_the_command_for_help_knows_the_option(capsys):
-    for command in ("predict",):
-        with pytest.raises(SystemExit):
-            cli.main([command, "--help"])
-        assert "--yes" in capsys.readouterr().out
+@pytest.mark.parametrize("command", ["predict", "sweep", "compare", "reproduce", "train"])
+def test_the_help_of_commands_that_may_take_long_has_yes(capsys, command):
+    with pytest.raises(SystemExit):
+        cli.main([command, "--help"])
+    assert "--yes" in capsys.readouterr().out
+
+
+# Experiments
+
+TOML = """
+name = "big"
+steps = 1e3
+runs = 3
+record_every = 100
+problem = "two_state"
+learners.td = "td(step_size)"
+learners.etd = "etd(followon(), step_size)"
+grid.step_size = "0.1 * 2^[0:-6]"
+"""
+
+
+def nothing_may_run(monkeypatch):
+    """Makes it an error to list units or to compute any."""
+
+    def fail(*_, **__):
+        raise AssertionError("it begins")
+
+    monkeypatch.setattr(completion, "complete_with", fail)
+    monkeypatch.setattr(experiment.Experiment, "units", property(fail))
+
+
+def test_sizes_of_an_experiment_come_from_counts():
+    whole = toml.parse(TOML)
+    sizes = [(unit.num_cells, unit.num_updates) for unit in whole.wholes]
+    assert sizes == [(7 * 3, 7 * 3 * 1000)] * 2
+    many = dataclasses.replace(whole, num_runs=10**9)
+    assert many.num_units == 2 * 10**8
+    assert many.num_updates() == 2 * 7 * 10**12
+    for num_runs in (1, 10, 11, 23):
+        some = dataclasses.replace(whole, num_runs=num_runs)
+        assert some.num_units == len(some.units)
+        assert some.num_updates() == sum(unit.num_updates for unit in some.units)
+        assert [unit.learner for unit in some.wholes] == ["td", "etd"]
+
+
+def test_an_estimate_of_what_is_left_is_in_proportion(tmp_path):
+    whole = toml.parse(TOML)
+    everything = estimate(whole)
+    assert everything.num_cells == 42
+    assert everything.num_updates == whole.num_updates()
+    half = estimate(whole, [21, 0])
+    assert (half.num_cells, half.num_updates) == (21, 21_000)
+    assert half.num_bytes < everything.num_bytes
+    assert estimate(whole, [0, 0]) == Estimate(0, 0, 0.0, 0)
+    assert store.missing_cells(whole, tmp_path / "out") == [21, 21]
+    completion.complete(whole, tmp_path / "out")
+    assert store.missing_cells(whole, tmp_path / "out") == [0, 0]
+    more = dataclasses.replace(whole, num_runs=10**7)
+    assert store.missing_cells(more, tmp_path / "out") == [7 * (10**7 - 3)] * 2
+
+
+def test_a_probe_has_few_curves_however_large_the_grid():
+    text = TOML.replace("followon()", "gem(0.01, ridge)") + "grid.ridge = [0.0]\n"
+    grid = {"step_size": np.linspace(0.001, 0.1, 60), "ridge": np.linspace(0.0, 1.0, 40)}
+    large = dataclasses.replace(toml.parse(text), grid=grid, num_runs=10**6)
+    for whole in large.wholes:
+        probe = cut(whole)
+        assert min(whole.num_cells, 60 * 10) <= probe.num_cells <= PROBE_CELLS
+        assert list(probe.grid) == list(whole.grid)
+        assert probe.runs == tuple(range(10))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--runs 1e7", "sweep: 1.4e+11 updates would take about"),
+        ("--runs 1e9", "14,000,000,000 curves of 10 windows would need"),
+    ],
+)
+def test_a_sweep_that_is_too_much_is_planned_and_does_not_begin(
+    capsys, monkeypatch, tmp_path, options, message
+):
+    nothing_may_run(monkeypatch)
+    monkeypatch.setattr(work, "DAY", 1e-3)
+    (tmp_path / "big.toml").write_text(TOML)
+    command = [
+        "sweep",
+        str(tmp_path / "big.toml"),
+        "--out",
+        str(tmp_path / "out"),
+        *options.split(),
+    ]
+    for dry, expected in (([], 2), (["--dry-run"], 0)):
+        status, out, err = run(capsys, *command, *dry)
+        assert status == expected
+        assert "big: 1 problem x 2 learner x 7 step_size x" in out
+        assert err.count("\n") == 1
+        assert message in err
+    assert not (tmp_path / "out").exists()
+    if "1e9" not in options:
+        with pytest.raises(AssertionError, match="it begins"):
+            cli.main([*command, "--yes"])
+
+
+def test_results_that_no_disk_holds_begin_only_with_yes(capsys, monkeypatch, tmp_path):
+    nothing_may_run(monkeypatch)
+    usage = shutil.disk_usage(tmp_path)._replace(free=10)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    (tmp_path / "big.toml").write_text(TOML)
+    command = ["sweep", str(tmp_path / "big.toml"), "--out", str(tmp_path / "out")]
+    status, _, err = run(capsys, *command)
+    assert status == 2
+    assert re.search(r"out would need [\d.]+ KiB, and 10 B are free on its disk", err)
+    with pytest.raises(AssertionError, match="it begins"):
+        cli.main([*command, "--yes"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("compare boyan --learners td(0.1) td(0.2) --runs 1e9", "2,000,000,000 curves of 100"),
+        (
+            "compare boyan --learners td(0.1) td(0.2) --steps 1e18",
+            "num_steps: got 1000000000000000",
+        ),
+        ("reproduce emphasis --runs 1e7", "curves of 1,000 windows would need"),
+        ("train --runs 1e6", "runs: 1,000,000 runs of 50,000 steps would need 1.5 TiB"),
+        ("train --runs 1e4 --steps 1e9", "would need"),
+    ],
+)
+def test_commands_that_need_too_much_are_one_line_and_write_nothing(
+    capsys, monkeypatch, tmp_path, arguments, message
+):
+    nothing_may_run(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(work, "available_memory", lambda: 2.0**36)
+    assert_refused(capsys, arguments, message)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_comparison_and_a_training_of_more_than_a_day_need_yes(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(work, "DAY", 1e-9)
+    monkeypatch.setattr(completion, "MANY", 10)
+    words = "compare two_state --learners td(0.1) td(0.2) --steps 100 --runs 2"
+    assert_refused(capsys, words, "compare: 400 updates would take about")
+    assert run(capsys, *words.split(), "--yes")[0] == 0
+    assert_refused(capsys, "train --steps 1000", "train: 1 runs of 1,000 steps would take about")
+    left = Estimate(1, 400, 3600.0, 0)
+    monkeypatch.setattr(completion, "estimate", lambda *_: left)
+    words = "reproduce emphasis --runs 1 --steps 1000"
+    assert_refused(capsys, words, "emphasis: 400 updates would take about 60 min")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_from_python_knows_first_what_its_seeds_and_windows_take(monkeypatch):
+    monkeypatch.setattr(work, "available_memory", lambda: 2.0**34)
+    problem = problems.two_state()
+    for steps, size, message in (
+        (100, {"seeds": 10**9}, r"^seeds: 1,000,000,000 curves of 1 windows would need"),
+        (10**9, {"record_every": 1}, r"^record_every: 1,000,000,000 windows would need"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            engine_run(problem, ["td(0.1)"], num_steps=steps, **size)
+
+
+def test_a_prediction_of_what_overflows_at_once_is_refused(capsys):
+    assert_refused(capsys, "predict two_state --step-size 1e200", "step_size: updates have coeff")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("arguments", ["predict grid", "solve grid --width 300 --height 300"])
+def test_long_exact_work_stops_within_seconds_of_ctrl_c(arguments, number):
+    command = [sys.executable, "-m", "emphatic", *arguments.split()]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(8.0)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out) == (128 + number, "")
+    assert err.splitlines()[-1] in ("emphatic: interrupted", "emphatic: terminated")

@@ -14,6 +14,7 @@ from scipy import sparse
 from ._schema import show
 
 ROW_TOLERANCE = 1e-8
+SMALLEST, LARGEST = 1e-100, 1e100  # of the largest feature, reward and interest
 
 
 def is_number(value: object) -> bool:
@@ -74,6 +75,17 @@ def shaped(name: str, value: Any, shape: tuple[int, ...], axes: str) -> np.ndarr
     array = finite(name, value)
     if array.shape != shape:
         raise ValueError(f"{name}: got shape {array.shape}; {shape} ({axes}) is required")
+    return array
+
+
+def ranged(name: str, array: np.ndarray) -> np.ndarray:
+    """The array, whose largest entry must be 0 or such that products of entries are numbers."""
+    largest = np.abs(array).max(initial=0.0)
+    if largest and not SMALLEST <= largest <= LARGEST:
+        raise ValueError(
+            f"{name}: the largest entry is {largest:.3g} in size; from {SMALLEST:g} to {LARGEST:g} "
+            "is accepted, so that products are numbers: divide all entries by a constant"
+        )
     return array
 
 

@@ -92,6 +92,7 @@ class MDP:
         object.__setattr__(self, "transition", transition)
         for name in ("reward", "discount"):
             value = checks.finite(name, getattr(self, name))
+            value = checks.ranged(name, value) if name == "reward" else value
             if value.shape not in ((), (states, actions), outcomes):
                 raise ValueError(
                     f"{name}: got shape {value.shape}; a number, {(states, actions)} or {outcomes} "
@@ -223,7 +224,7 @@ class Problem:
         interest = checks.shaped("interest", interest, (states,), "states")
         if not checks.nonnegative("interest", interest).any():
             raise ValueError("interest: every entry is 0; some state must be of interest")
-        assign("interest", interest)
+        assign("interest", checks.ranged("interest", interest))
         assign("x", self._features("x", self.x, (states,), "states, features"))
         if self.xa is None:
             if not sparse.issparse(self.x):
@@ -255,8 +256,9 @@ class Problem:
     def _features(self, name: str, value: ArrayField, rows: tuple[int, ...], axes: str) -> Matrix:
         if sparse.issparse(value):
             features, rows = checks.csr(name, value), (int(np.prod(rows)),)
+            checks.ranged(name, features.data)
         else:
-            features = checks.finite(name, value)
+            features = checks.ranged(name, checks.finite(name, value))
         if features.shape[:-1] != rows or features.shape[-1] == 0:
             raise ValueError(
                 f"{name}: got shape {features.shape}; {(*rows, 'k')} ({axes}) is required"
@@ -272,12 +274,16 @@ class Problem:
 
     def _check_target(self, target: ArrayLike) -> Float[np.ndarray, "s a"]:
         target = checks.policy("target", target, (self.mdp.num_states, self.mdp.num_actions))
-        uncovered = (target > 0) & (self.behavior == 0)
-        if uncovered.any():
-            s, a = np.argwhere(uncovered)[0]
+        with np.errstate(all="ignore"):
+            ratio = np.where(target > 0, target / self.behavior, 0.0)
+        if np.isinf(ratio).any():
+            s, a = np.argwhere(np.isinf(ratio))[0]
+            mu = (
+                "never does" if self.behavior[s, a] == 0 else f"does with {self.behavior[s, a]:.3g}"
+            )
             raise ValueError(
                 f"target: takes action {a} in state {s} with probability {target[s, a]:g}, where "
-                "the behavior never does; pi(a|s) > 0 requires mu(a|s) > 0"
+                f"the behavior {mu}; pi(a|s) > 0 requires mu(a|s) > 0, and a finite ratio"
             )
         if not isinstance(self.mdp.discount, float):
             self._require_discounting(target)

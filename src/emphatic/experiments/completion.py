@@ -29,7 +29,7 @@ Compute = Callable[[Claims], Generator[tuple[Unit, "xarray.Dataset | None"], Non
 OnStart = Callable[[Estimate], None]
 """A callback, called with what is left of long work before it begins."""
 
-MANY = 10**9  # updates that may take more than a day, by the slowest engine
+MANY = 8 * 10**9  # updates, which may take a day where an engine makes 10^5 a second
 
 
 def announce(experiment: Experiment, folder: Path | None, on_start: OnStart | None) -> None:

@@ -118,7 +118,7 @@ def estimate(experiment: Experiment, num_left: Sequence[int] | None = None) -> E
     left = {whole: count for whole, count in zip(wholes, num_left, strict=True) if count}
     for name in dict.fromkeys(whole.learner for whole in left):
         parts = [whole for whole in left if whole.learner == name]
-        probe = _cut(dataclasses.replace(parts[0], experiment=short))
+        probe = cut(dataclasses.replace(parts[0], experiment=short))
         started = time.perf_counter()
         compute(probe)
         compiled = time.perf_counter()
@@ -133,7 +133,7 @@ def estimate(experiment: Experiment, num_left: Sequence[int] | None = None) -> E
     return Estimate(sum(left.values()), num_updates, seconds, num_bytes)
 
 
-def _cut(unit: Unit) -> Unit:
+def cut(unit: Unit) -> Unit:
     """Returns a part of a unit with few cells: of its first runs and of the first of its values."""
     unit, grid = dataclasses.replace(unit, runs=tuple(unit.runs[:BLOCK])), dict(unit.grid)
     for axis, values in unit.grid.items():

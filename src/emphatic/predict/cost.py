@@ -13,6 +13,7 @@ from .affine import AffineMap
 from .exponent import NUM_CHAINS, NUM_STEPS
 
 MANY = 100_000  # unknowns above which the stability is found only if it is asked for
+LARGEST = 1e140  # of the coefficients of an update
 NUM_MARGINS = 30  # stabilities that are decided to find the stable step sizes, in each sense
 EIGENVALUES = 100.0  # floating-point operations for all of a matrix, relative to its size cubed
 
@@ -44,8 +45,12 @@ def predict_cost(
     """Predicts the cost of a curve, the stability, and the errors at that many step sizes.
 
     A stability of None is that of up to 100 000 unknowns. A `ValueError` if the memory is more than
-    there is.
+    there is, or if numbers would overflow from the first step on.
     """
+    largest = max(np.abs(part).max(initial=0.0) for part in (affine.matrix, affine.vector))
+    if not largest <= LARGEST:
+        advice = f"at most {LARGEST:g} can be squared: reduce it, the features or the rewards"
+        raise ValueError(f"step_size: updates have coefficients up to {largest:.3g}; {advice}")
     count, (rows, size) = len(affine.start), affine.vector.shape
     unknowns, differences = (count * n * (n + 1) // 2 for n in (size + 1, size))
     has_stability = unknowns <= MANY if stability is None else stability
