@@ -133,3 +133,29 @@ def test_a_plot_that_cannot_be_written_is_refused_before_anything_runs(capsys, t
     assert status == 2
     assert "ends in 'txt'" in err
     assert list(tmp_path.iterdir()) == []
+
+
+REFUSED = {
+    "gem(1/0)": "gem: step_size: 1 / 0 is no finite real number",
+    "gem(emphasis)": "gem: step_size: got an array of shape (7,); a number or a schedule",
+    "etd(0.1, 0.1)": "etd: emphasis: got 0.1; a learner such as followon() is required",
+    "gem(True)": "gem: step_size: got True; a number or a schedule",
+    "gem(0.1, rigde=1)": "gem: argument: unknown name 'rigde'; did you mean 'ridge'?",
+    "gem(step_size=)": "cannot be read: got ')' at character 15",
+    "gem(" + "-" * 3000 + "1)": "it is nested more than 30 deep",
+    "gem(" + "1" * 10**6 + ")": "it has 1000005 characters; at most 10000 are read",
+}
+
+
+@pytest.mark.parametrize("command", ["compare", "predict", "solve"])
+def test_every_command_refuses_an_expression_in_the_same_line(capsys, command):
+    options = {
+        "compare": ["--steps", "10", "--runs", "1", "--learners", "gem(0.1)"],
+        "predict": ["--no-stability", "--steps", "10", "--learner"],
+        "solve": ["--learners"],
+    }[command]
+    for text, message in REFUSED.items():
+        status, out, err = run(capsys, command, "baird", *options, text)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert message in err
+        assert len(err) < 400

@@ -254,9 +254,9 @@ def test_limits_of_learners_given_as_expressions_are_printed_beside_those_of_the
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("followon()", "learners: followon(): a step size that can go to 0 is required"),
+        ("followon()", "learners: 'followon()': a step size that can go to 0 is required"),
         ("etd(followon(),0.1)", "the step of etd is not affine in its weights"),
-        ("gme", "learners: gme: unknown name 'gme'; did you mean 'gem'"),
+        ("gme", "learners: 'gme': unknown name 'gme'; did you mean 'gem'"),
     ],
 )
 def test_learners_without_an_exact_limit_are_refused(capsys, text, message):

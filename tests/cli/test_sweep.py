@@ -231,7 +231,7 @@ def test_agents_are_chosen_by_how_far_they_are_below_the_best(capsys, tmp_path):
         (("runs = 4", "rnus = 4"), "line 3, rnus: key: unknown name 'rnus'; did you mean 'runs'"),
         (("td(step_size)", "dt(step_size)"), "line 12, learners.td: function: unknown name 'dt'"),
         (("[0.001, 0.1, 1e9]", "[]"), "line 16, grid.step_size: it is empty"),
-        (("[0.0, 0.1]", "[0.1, 0.1]"), "grid: ridge is"),
+        (("[0.0, 0.1]", "[0.1, 0.1]"), "grid.ridge: ridge is"),
         (("record_every = 500", "record_every = 0"), "record_every: got 0"),
         (("td(step_size)", "followon()"), "'rmsve' is an error of values; 'td' estimates emphasis"),
     ],
@@ -252,7 +252,7 @@ def test_a_slip_in_a_file_is_one_line(capsys, tmp_path, change, message):
     ("arguments", "message"),
     [
         (["sweep"], "file: not given"),
-        (["sweep", "none.toml"], "file: none.toml cannot be read"),
+        (["sweep", "none.toml"], "file: none.toml does not exist"),
         (["status"], "folder: not given"),
         (["status", "nowhere"], "folder: nowhere does not exist"),
         (["report"], "folder: not given"),
@@ -329,3 +329,18 @@ def test_the_number_of_workers_reaches_the_cluster(capsys, tmp_path, monkeypatch
     (tmp_path / "critics.toml").write_text('name = "critics"\n' + TEXT)
     words = ["sweep", "critics.toml", "--quick", "--cluster", "local", "--workers", "3"]
     assert "emphatic: local with 3" in run(capsys, *words)[2]
+
+
+def test_a_dry_run_imports_nothing_that_the_file_names(capsys, monkeypatch, tmp_path):
+    (tmp_path / "marker.py").write_text("import pathlib; pathlib.Path('imported').touch()")
+    monkeypatch.chdir(tmp_path)
+    for problem, learner in (
+        ('{name = "gymnasium", env = "marker:Taxi-v4"}', "td(0.1)"),
+        ('"boyan"', "marker:make(0.1)"),
+    ):
+        text = f"steps = 10\nproblem = {problem}\n[learners]\na = '{learner}'\n"
+        (tmp_path / "code.toml").write_text(text)
+        status, out, err = run(capsys, "sweep", "code.toml", "--dry-run")
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert err.startswith("emphatic: code.toml, line ")
+    assert not (tmp_path / "imported").exists()

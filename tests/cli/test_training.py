@@ -181,7 +181,7 @@ def test_without_tensorboard_the_extra_is_named(capsys, monkeypatch, tmp_path):
         ("train --steps 0", "steps: got 0; at least 1"),
         ("train --evaluate-every 15", "evaluate_every: got 15; 10 workers must divide it"),
         ("train --runs 0", "runs: got 0; at least 1"),
-        ("train --env nomodule:Id-v0", "the module of 'nomodule:Id-v0' is not there"),
+        ("train --env nomodule:Id-v0", "'nomodule' cannot be imported: ModuleNotFoundError"),
         ("train --seed -1", "seed: got -1; at least 0"),
         ("train --seed 4294967296", "seed: got 4294967296; below 2^32"),
         ("train --discount 1.5", "discount: got 1.5"),
@@ -233,3 +233,28 @@ def test_commands_about_networks_explain_their_options(capsys, arguments, option
     out = capsys.readouterr().out
     assert all(option in out for option in options)
     assert arguments.split()[0] in cli.HELP
+
+
+def test_the_module_of_an_environment_is_imported_only_if_a_person_names_it(
+    capsys, monkeypatch, tmp_path
+):
+    from emphatic.deep import save_policies, TrainedPolicies
+
+    (tmp_path / "mine.py").write_text("import pathlib; pathlib.Path('imported').touch()")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    theta = (np.zeros((1, 1)),)
+    policies = TrainedPolicies("cof-pac", "mine:Mine-v0", "softmax", theta, (0,), 10, 0.9)
+    save_policies(policies, "policy.safetensors")
+    for options in ([], ["--import", "other"]):
+        status, out, err = run(capsys, "evaluate", "policy.safetensors", *options)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert err.endswith("if you trust it, add --import mine\n")
+        assert not (tmp_path / "imported").exists()
+    status, _, err = run(capsys, "evaluate", "policy.safetensors", "--import", "other", "mine")
+    assert (status, err) == (
+        2,
+        "emphatic: environment: Gymnasium has no 'mine:Mine-v0'; no id is near it\n",
+    )
+    assert (tmp_path / "imported").exists()
+    del sys.modules["mine"]

@@ -208,7 +208,7 @@ def test_agents_are_measured_by_what_their_paths_mean():
             "line 15, learners.gtd2: name: .*did you mean 'step_size'",
         ),
         ('"gtd2(step_size)"', "3", "line 15, learners.gtd2: got 3; a text is required"),
-        ('step_size = "2^[-6:-4]"', "step_size = []", r"line 19, .* step_size is \[\]; distinct"),
+        ('step_size = "2^[-6:-4]"', "step_size = []", "line 19, grid.step_size: it is empty"),
         (
             'step_size = "2^[-6:-4]"',
             'step_size = "2^^3"',

@@ -136,9 +136,10 @@ def _limit(problem: Problem, text: str, ridge: float) -> FixedPoint:
     try:
         build, _ = bind_learner(problem, text)
         names = inspect.signature(build).parameters
-        if "step_size" not in names:
-            raise ValueError("a step size that can go to 0 is required, as in td(step_size)")
         ridges = {"ridge": ridge} if "ridge" in names else {}
+        if "step_size" not in names:
+            build(**ridges)  # which may have an error of its own
+            raise ValueError("a step size that can go to 0 is required, as in td(step_size)")
         point = fixed_point(problem, lambda step_size: build(step_size=step_size, **ridges))
     except ValueError as error:
         reason = str(error).removeprefix("learner: ")

@@ -185,6 +185,8 @@ def _parse_grid(document: Document) -> dict[str, list[float]]:
     for axis, values in document.table.get("grid", {}).items():
         try:
             numbers = parse_numbers(values) if isinstance(values, str) else _as_list(values)
+            if not numbers:
+                raise ValueError("it is empty; at least one value is required")
             grid |= {axis: request.parse_axes({axis: numbers})[axis].tolist()}
         except ValueError as error:
             raise document.error(str(error).removeprefix("grid: "), "grid", axis) from None
