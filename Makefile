@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: test test-slow fuzz reproduce lint types docs unit examples benchmark format clean
+.PHONY: test test-slow test-slurm fuzz reproduce lint types docs unit examples benchmark format clean
 .DEFAULT_GOAL := test
 
 test: lint types docs unit examples
@@ -26,6 +26,9 @@ unit: .venv/development
 
 test-slow: .venv/development
 	$(BIN)/python -m pytest -m slow
+
+test-slurm: .venv/development
+	$(BIN)/python -m pytest -n 0 -m slurm -rs tests/experiments/test_slurm.py
 
 FUZZ ?= 100000
 fuzz: .venv/development

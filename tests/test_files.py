@@ -3,10 +3,15 @@
 import dataclasses
 import hashlib
 import os
+import secrets
+import socket
+from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray
+from matplotlib.figure import Figure
 
 from emphatic import deep, MDP, Problem, problems
 from emphatic._files import (
@@ -14,6 +19,7 @@ from emphatic._files import (
     atomic_write,
     checksum,
     make_folder,
+    output_file,
     read_arrays,
     read_metadata,
     to_jsonable,
@@ -21,6 +27,7 @@ from emphatic._files import (
 )
 from emphatic.deep.checkpoint import load_checkpoint, save_checkpoint
 from emphatic.experiments import shards
+from emphatic.figures import style
 
 NUMBERS = np.arange(24.0).reshape(2, 3, 4)
 ARRAYS = {
@@ -181,7 +188,6 @@ def test_what_fails_while_it_writes_leaves_what_was_there(tmp_path):
     with atomic_write(tmp_path / "file") as file:
         file.write(b"after")
     assert (tmp_path / "file").read_text() == "after"
-    assert os.stat(tmp_path / "file").st_mode & 0o777 == 0o644
     with (
         pytest.raises(ValueError, match="is a directory"),
         atomic_write(make_folder(tmp_path / "a" / "b")),
@@ -211,3 +217,189 @@ def test_json_has_no_numbers_that_it_does_not_know():
   "c": {"d": true}
 }"""
     )
+
+
+# What a file may replace
+
+
+@contextmanager
+def umask(mask):
+    """A process whose new files lack these permissions."""
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def write(path, content=b"new"):
+    """Writes a file as every part of the package does."""
+    with atomic_write(path) as file:
+        file.write(content)
+
+
+def mode(path):
+    return os.stat(path).st_mode & 0o777
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077, 0o002])
+def test_new_files_have_the_mode_that_the_umask_leaves(tmp_path, mask):
+    with umask(mask):
+        write(tmp_path / "file")
+        make_folder(tmp_path / "folder")
+    assert mode(tmp_path / "file") == 0o666 & ~mask
+    assert mode(tmp_path / "folder") == 0o777 & ~mask
+
+
+@pytest.mark.parametrize("kept", [0o600, 0o640, 0o664, 0o444])
+def test_a_file_that_is_written_again_keeps_its_mode(tmp_path, kept):
+    (tmp_path / "file").write_text("before")
+    os.chmod(tmp_path / "file", kept)
+    with umask(0o077), atomic_write(tmp_path / "file") as file:
+        file.write(b"new")
+        (temporary,) = tmp_path.glob("*.part")
+        assert mode(temporary) & ~kept & 0o077 == 0  # nobody reads it while it is written
+    assert mode(tmp_path / "file") == kept
+    assert (tmp_path / "file").read_bytes() == b"new"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_another_user_cannot_read_what_was_written_under_a_umask_of_077(tmp_path):
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_uid == 0 and not mode(folder) & 0o001:
+            os.chmod(folder, 0o755)
+    with umask(0o077):
+        problems.save(problems.two_state(), tmp_path / "problem.npz")
+        write_arrays(tmp_path / "arrays", {"x": NUMBERS}, {})
+        write(make_folder(tmp_path / "folder") / "inside")
+    with umask(0o022):
+        write(tmp_path / "open")
+
+    def is_readable(name):
+        reader = os.fork()
+        if not reader:
+            os.setuid(65534)
+            try:
+                (tmp_path / name).read_bytes()
+            except PermissionError:
+                os._exit(1)
+            except BaseException:
+                os._exit(2)
+            os._exit(0)
+        return {0: True, 1: False}[os.waitstatus_to_exitcode(os.waitpid(reader, 0)[1])]
+
+    assert is_readable("open")
+    for name in ("problem.npz", "arrays", "folder/inside"):
+        assert not is_readable(name)
+
+
+def make_pipe(path):
+    os.mkfifo(path)
+
+
+def make_socket(path):
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+
+
+def make_device_link(path):
+    path.symlink_to("/dev/full")
+
+
+def make_dangling_link(path):
+    path.symlink_to(path.with_name("nothing"))
+
+
+def make_circle(path):
+    path.symlink_to(path)
+
+
+OBSTACLES = {
+    make_pipe: "is a device, a pipe or a socket; a file is required",
+    make_socket: "is a device, a pipe or a socket; a file is required",
+    Path.mkdir: "is a directory; a file is required",
+    make_device_link: "is a device, a pipe or a socket; a file is required",
+    make_dangling_link: "is a link to .*nothing, which does not exist",
+    make_circle: "cannot be written|does not exist",
+}
+
+
+@pytest.mark.parametrize("obstacle", OBSTACLES)
+def test_what_is_no_file_is_not_written_to_and_stays(tmp_path, obstacle):
+    path = tmp_path / "out"
+    obstacle(path)
+    before = path.lstat()
+    with pytest.raises(ValueError, match=f"^out: {path} ({OBSTACLES[obstacle]})"):
+        output_file(path)
+    if not path.is_symlink():
+        with pytest.raises(ValueError, match=f"^path: {path} {OBSTACLES[obstacle]}"):
+            write(path)
+    assert os.path.samestat(path.lstat(), before)
+    assert [file.name for file in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_link_that_a_person_names_stands_for_its_file_and_stays(tmp_path):
+    (tmp_path / "folder").mkdir()
+    link, file = tmp_path / "link", tmp_path / "folder" / "file"
+    file.write_text("before")
+    link.symlink_to(file)
+    write(output_file(link))
+    assert link.is_symlink()
+    assert file.read_bytes() == b"new"
+    assert output_file(file) == file
+    assert output_file(tmp_path / "not yet") == tmp_path / "not yet"
+    with pytest.raises(ValueError, match=r"plot: the directory .*none does not exist"):
+        output_file(tmp_path / "none" / "file", "plot")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a link away")
+def test_a_link_of_another_user_is_not_followed(tmp_path):
+    (tmp_path / "file").write_text("before")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    os.lchown(tmp_path / "link", 65534, 65534)
+    with pytest.raises(ValueError, match="is a link of another user; give the file itself"):
+        output_file(tmp_path / "link")
+
+
+def test_a_link_inside_a_folder_of_results_is_replaced_and_its_target_is_not(tmp_path):
+    (tmp_path / "secret").write_text("before")
+    (tmp_path / "summary.json").symlink_to(tmp_path / "secret")
+    write(tmp_path / "summary.json")
+    assert (tmp_path / "secret").read_text() == "before"
+    assert not (tmp_path / "summary.json").is_symlink()
+
+
+def test_a_link_planted_at_a_temporary_name_is_not_followed(tmp_path, monkeypatch):
+    (tmp_path / "secret").write_text("before")
+    monkeypatch.setattr(secrets, "token_hex", lambda size: "0" * size)
+    (tmp_path / f"file{'0' * 6}.part").symlink_to(tmp_path / "secret")
+    (tmp_path / ".probe").symlink_to(tmp_path / "other")
+    with pytest.raises(ValueError, match="cannot be written: File exists"):
+        write(tmp_path / "file")
+    make_folder(tmp_path)
+    assert (tmp_path / "secret").read_text() == "before"
+    assert (tmp_path / f"file{'0' * 6}.part").is_symlink()
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_folder_that_is_none_is_said_to_be_none(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match=r"^out: .*file is not a folder, which is required$"):
+        make_folder(tmp_path / "file")
+    with pytest.raises(ValueError, match=r"^out: .*file/inside cannot be written: Not a directory"):
+        make_folder(tmp_path / "file" / "inside")
+
+
+def test_pictures_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    drawing = Figure()
+    drawing.subplots().set_title(style.literal("a$b$ and $\\frac"))
+    for name in ("picture.png", "picture.svg", "picture.pdf"):
+        (tmp_path / name).write_text("before")
+        with monkeypatch.context() as patch:
+            patch.setattr(type(drawing.canvas), "print_figure", lambda *_, **__: 1 // 0)
+            with pytest.raises(ZeroDivisionError):
+                style.save(drawing, tmp_path / name)
+        assert (tmp_path / name).read_text() == "before"
+        style.save(drawing, tmp_path / name)
+        assert (tmp_path / name).stat().st_size > 1000
+    assert len(list(tmp_path.iterdir())) == 3

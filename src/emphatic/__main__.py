@@ -1,5 +1,5 @@
 """`python -m emphatic` is the command `emphatic`."""
 
-from .cli import main
+from emphatic_command import main
 
 raise SystemExit(main())

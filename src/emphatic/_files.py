@@ -7,12 +7,12 @@ import hashlib
 import json
 import math
 import os
+import secrets
 import stat
-import tempfile
 import warnings
 import zipfile
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BufferedIOBase, BufferedReader
 from pathlib import Path
 from typing import Any, cast, IO, TypeAlias
@@ -50,32 +50,81 @@ def _native(array: np.ndarray) -> np.ndarray:
     return np.asarray(array, array.dtype.newbyteorder("="), order="C")
 
 
+def output_file(path: StrPath, name: str = "out") -> Path:
+    """Returns the regular file that a person names to write to, which need not exist yet.
+
+    A link of their own or of root to such a file stands for the file, and stays. What a file must
+    not replace is a `ValueError`: a folder, a device, a pipe, where standard output goes.
+    """
+    path = target = Path(path)
+    try:
+        if path.is_symlink():
+            if path.lstat().st_uid not in (0, os.geteuid()):
+                raise ValueError(f"{name}: {path} is a link of another user; give the file itself")
+            target = path.resolve()
+            if not target.exists():
+                raise ValueError(f"{name}: {path} is a link to {target}, which does not exist")
+        status = _file_status(target, name, path)
+        if not target.parent.is_dir():
+            raise ValueError(f"{name}: the directory {target.parent} does not exist")
+    except (OSError, RuntimeError) as error:  # the latter of links in a circle
+        reason = getattr(error, "strerror", None) or error
+        raise ValueError(f"{name}: {path} cannot be written: {reason}") from None
+    for stream in (1, 2):
+        with suppress(OSError):  # which may be closed
+            if status is not None and os.path.samestat(status, os.fstat(stream)):
+                raise ValueError(f"{name}: {path} is where this command prints; give another file")
+    return target
+
+
+def _file_status(path: Path, name: str, given: Path) -> os.stat_result | None:
+    """Returns the status of a file or a link, None if there is none; else a `ValueError`."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return None
+    except ValueError:  # a zero byte
+        raise ValueError(f"{name}: {str(given)!r} is not the name of a file") from None
+    if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
+        return status
+    kind = "a directory" if stat.S_ISDIR(status.st_mode) else "a device, a pipe or a socket"
+    raise ValueError(f"{name}: {given} is {kind}; a file is required")
+
+
 @contextmanager
 def atomic_write(path: StrPath) -> Generator[IO[bytes], None, None]:
     """Opens a file to write to, which takes the place of `path` once all of it is on the disk.
 
-    Where writing fails, nothing is left behind, what was there before still is, and a `ValueError`
-    says why. A process that is killed may leave a file `path*.part`.
+    It has the mode of the file that was there, or the one that the umask gives new files. A link
+    there is replaced, never followed; see [output_file]. Where writing fails, nothing is left
+    behind, what was there before still is, and a `ValueError` says why. A process that is killed
+    may leave a file `path*.part`.
     """
     path = Path(path)
-    if path.is_dir():
-        raise ValueError(f"path: {path} is a directory; a file is required")
-    temporary = None
+    temporary = path.with_name(f"{path.name}{secrets.token_hex(6)}{PARTIAL}")
+    is_ours = False
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=PARTIAL)
+        before = _file_status(path, "path", path)
+        mode = None
+        if before is not None and stat.S_ISREG(before.st_mode):
+            mode = before.st_mode & 0o777
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        handle = os.open(temporary, flags, 0o666 if mode is None else mode | stat.S_IWUSR)
+        is_ours = True
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
+            if mode is not None:
+                os.fchmod(handle, mode)
+            os.fsync(handle)
         os.replace(temporary, path)
-        temporary = None
+        is_ours = False
         _sync(path.parent)
     except OSError as error:
         raise ValueError(f"path: {path} cannot be written: {error.strerror or error}") from None
     finally:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
+        if is_ours:
+            temporary.unlink(missing_ok=True)
 
 
 def write_arrays(
@@ -222,7 +271,7 @@ def _sync(folder: Path) -> None:
         os.close(handle)
 
 
-def lock(file: IO[str], *, shared: bool = False, wait: bool = False) -> bool | None:
+def lock(file: IO[str] | IO[bytes], *, shared: bool = False, wait: bool = False) -> bool | None:
     """Whether a file is locked by us from now on, until it is closed; False if it is by another.
 
     A lock ends with its process, however that ends. None if the filesystem has no locks.
@@ -244,10 +293,14 @@ def make_folder(folder: Path) -> Path:
     probe = folder / ".probe"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        probe.touch()
-        probe.unlink(missing_ok=True)  # another process may probe as well
-    except OSError as error:
-        raise ValueError(f"out: {folder} cannot be written: {error.strerror}") from None
+        with suppress(FileExistsError):  # another process may probe as well
+            probe.touch(exist_ok=False)
+        probe.unlink(missing_ok=True)
+    except FileExistsError:
+        raise ValueError(f"out: {folder} is not a folder, which is required") from None
+    except (OSError, ValueError) as error:  # the latter of a zero byte
+        reason = getattr(error, "strerror", None) or error
+        raise ValueError(f"out: {folder} cannot be written: {reason}") from None
     return folder
 
 

@@ -5,7 +5,7 @@ import json
 import reprlib
 import types
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import (
     Annotated,
@@ -17,6 +17,7 @@ from typing import (
     is_typeddict,
     Literal,
     NotRequired,
+    TypeAlias,
     TypeVar,
     Union,
 )
@@ -116,83 +117,127 @@ def _is_deeper(value: object, depth: int) -> bool:
     return True
 
 
+Problem: TypeAlias = tuple[str, str]
+"""Where in a value something is wrong, and what."""
+Check: TypeAlias = Callable[[Any], Problem | None]
+"""Says what is wrong with a value, if something is."""
+
+
 def mismatch(value: object, schema: Any, place: str = "") -> str | None:
     """Says where and how a value misses a schema; None if it has it."""
-    origin, arguments = get_origin(schema), get_args(schema)
-    if schema in (Any, object):
-        return None
-    if origin is NotRequired:
-        return mismatch(value, arguments[0], place)
-    if origin is Annotated:
-        inner, *rules = arguments
-        if (problem := mismatch(value, inner, place)) is not None:
-            return problem
-        failed = (rule for rule in rules if isinstance(rule, Rule) and not rule.is_met(value))
-        return next((_required(value, rule.required, place) for rule in failed), None)
-    if origin in (Union, types.UnionType):
-        problems = [mismatch(value, option, place) for option in arguments]
-        return None if None in problems else _required(value, _describe(schema), place)
-    if origin is Literal:
-        is_known = any(value == known and type(value) is type(known) for known in arguments)
-        return None if is_known else _required(value, _describe(schema), place)
-    if is_typeddict(schema) or dataclasses.is_dataclass(schema):
-        return _object_mismatch(value, schema, place)
-    if origin in (dict, Mapping):
-        return _mapping_mismatch(value, arguments, place)
-    if origin in _MANY:
-        is_open = origin is not tuple or arguments[1:] == (...,)
-        if not isinstance(value, list | tuple) or not (is_open or len(value) == len(arguments)):
-            return _required(value, _describe(schema), place)
-        kinds = arguments[:1] * len(value) if is_open else arguments
-        entries = zip(value, kinds, strict=True)
-        return _first_mismatch((f"{place}[{n}]", e, kind) for n, (e, kind) in enumerate(entries))
-    return None if _is_one(value, schema) else _required(value, _describe(schema), place)
-
-
-def _is_one(value: object, schema: Any) -> bool:
-    """Whether a value that is no list or object has a type; numbers are those that fit in it."""
-    if schema is float and type(value) in (int, float):
-        return abs(cast(float, value)) < 1e308
-    if schema is int and type(value) is int:
-        return abs(value) < 2**63
-    return type(value) is (type(None) if schema is None else schema)
-
-
-def _mapping_mismatch(value: object, arguments: tuple[Any, Any], place: str) -> str | None:
-    if not isinstance(value, dict):
-        return _required(value, "an object", place)
-    for key in value:
-        if mismatch(key, arguments[0]) is not None:
-            return f"{_at(place)}: got the key {show(key)}; {_describe(arguments[0])} is required"
-    return _first_mismatch((_under(place, key), value[key], arguments[1]) for key in value)
-
-
-def _object_mismatch(value: object, schema: Any, place: str) -> str | None:
-    if not isinstance(value, dict):
-        return _required(value, "an object", place)
-    hints = _hints(schema)
-    for key in getattr(schema, "__required_keys__", hints):
-        if key not in value:
-            return f"{_at(place)}: it lacks the key {key!r}"
-    return _first_mismatch((_under(place, k), value[k], hints[k]) for k in hints if k in value)
+    problem = _check(schema)(value)
+    return None if problem is None else f"{_at(place + problem[0])}: {problem[1]}"
 
 
 @cache
+def _check(schema: Any) -> Check:
+    """Makes the check of a schema, once: it is then called for every value."""
+    origin, arguments = get_origin(schema), get_args(schema)
+    if schema in (Any, object):
+        return lambda value: None
+    if origin is NotRequired:
+        return _check(arguments[0])
+    if origin is Annotated:
+        return _check_rules(_check(arguments[0]), arguments[1:])
+    if origin in (Union, types.UnionType):
+        options = [_check(option) for option in arguments]
+        return _require(schema, lambda value: any(check(value) is None for check in options))
+    if origin is Literal:
+        known = [(type(value), value) for value in arguments]
+        return _require(schema, lambda value: (type(value), value) in known)
+    if is_typeddict(schema) or dataclasses.is_dataclass(schema):
+        return _check_object(schema)
+    if origin in (dict, Mapping):
+        return _check_mapping(*arguments)
+    if origin in _MANY:
+        return _check_list(schema, origin is not tuple or arguments[1:] == (...,), arguments)
+    if schema is float:
+        return _require(schema, lambda v: type(v) in (int, float) and abs(v) < 1e308)
+    if schema is int:
+        return _require(schema, lambda v: type(v) is int and abs(v) < 2**63)
+    kind = type(None) if schema is None else schema
+    return _require(schema, lambda value: type(value) is kind)
+
+
+def _require(schema: Any, is_met: Callable[[Any], object]) -> Check:
+    required = _describe(schema)
+
+    def check(value: object) -> Problem | None:
+        return None if is_met(value) else ("", f"got {show(value)}; {required} is required")
+
+    return check
+
+
+def _check_rules(inner: Check, annotations: Sequence[object]) -> Check:
+    rules = [rule for rule in annotations if isinstance(rule, Rule)]
+
+    def check(value: object) -> Problem | None:
+        if (problem := inner(value)) is not None:
+            return problem
+        for rule in rules:
+            if not rule.is_met(value):
+                return "", f"got {show(value)}; {rule.required} is required"
+        return None
+
+    return check
+
+
+def _check_list(schema: Any, is_open: bool, kinds: Sequence[Any]) -> Check:
+    checks = [_check(kind) for kind in (kinds[:1] if is_open else kinds)]
+    required = _describe(schema)
+
+    def check(value: object) -> Problem | None:
+        if not isinstance(value, list | tuple) or not (is_open or len(value) == len(checks)):
+            return "", f"got {show(value)}; {required} is required"
+        for n, entry in enumerate(value):
+            if (problem := checks[0 if is_open else n](entry)) is not None:
+                return f"[{n}]{problem[0]}", problem[1]
+        return None
+
+    return check
+
+
+def _check_mapping(key_schema: Any, value_schema: Any) -> Check:
+    check_key, check_value = _check(key_schema), _check(value_schema)
+
+    def check(value: object) -> Problem | None:
+        if not isinstance(value, dict):
+            return "", f"got {show(value)}; an object is required"
+        for key in value:
+            if check_key(key) is not None:
+                return "", f"got the key {show(key)}; {_describe(key_schema)} is required"
+        for key, entry in value.items():
+            if (problem := check_value(entry)) is not None:
+                return _under(key) + problem[0], problem[1]
+        return None
+
+    return check
+
+
+def _check_object(schema: Any) -> Check:
+    checks = {key: _check(hint) for key, hint in _hints(schema).items()}
+    required = getattr(schema, "__required_keys__", checks)
+
+    def check(value: object) -> Problem | None:
+        if not isinstance(value, dict):
+            return "", f"got {show(value)}; an object is required"
+        for key in required:
+            if key not in value:
+                return "", f"it lacks the key {key!r}"
+        for key, check_entry in checks.items():
+            if key in value and (problem := check_entry(value[key])) is not None:
+                return _under(key) + problem[0], problem[1]
+        return None
+
+    return check
+
+
 def _hints(schema: type) -> dict[str, Any]:
     return get_type_hints(schema, include_extras=True)
 
 
-def _first_mismatch(entries: Iterable[tuple[str, object, Any]]) -> str | None:
-    problems = (mismatch(value, schema, place) for place, value, schema in entries)
-    return next((problem for problem in problems if problem is not None), None)
-
-
-def _under(place: str, key: str) -> str:
-    return f"{place}.{key if key.isidentifier() and len(key) < 60 else show(key)}"
-
-
-def _required(value: object, required: str, place: str) -> str:
-    return f"{_at(place)}: got {show(value)}; {required} is required"
+def _under(key: str) -> str:
+    return f".{key if key.isidentifier() and len(key) < 60 else show(key)}"
 
 
 def _at(place: str) -> str:

@@ -165,4 +165,5 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
     known = list(known)
     close = get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]!r}? " if close else ""
-    return ValueError(f"{kind}: unknown name {name!r}; {hint}known: {', '.join(known)}")
+    choice = f"known: {', '.join(known)}" if known else "none is known"
+    return ValueError(f"{kind}: unknown name {name!r}; {hint}{choice}")

@@ -1,5 +1,6 @@
 """Agents are Algorithm 1, line by line, and follow the gradient that the oracle knows."""
 
+import inspect
 import json
 import subprocess
 import sys
@@ -309,6 +310,12 @@ def test_an_agent_knows_what_it_is_made_of():
     [
         ({"policy": Softmax(np.ones((4, 3, 2)))}, r"policy: got one of \(4, 3\) states"),
         ({"policy": NetworkSoftmax(np.ones((5, 2)), 2)}, r"policy: got one of \(5, 2\) states"),
+        (
+            {"policy": learners.gem(0.1)},
+            r"policy: got a Learner; a policy is required, such as tab",
+        ),
+        ({"emphasis": 0.1}, "emphasis: got a float; a learner is required"),
+        ({"critic": setting()[1].shape}, "critic: got a tuple; a learner is required"),
         ({"theta": np.zeros(3)}, r"theta: got shape \(3,\); \(4,\) is required"),
         ({"theta": np.zeros((4, 1))}, r"theta: got shape \(4, 1\)"),
         ({"delay": -1}, "delay: got -1"),
@@ -320,7 +327,7 @@ def test_what_does_not_fit_is_refused(arguments, message):
     problem, policy = setting()
     pair = {"emphasis": learners.gem(0.1), "critic": learners.gq2(0.1), "step_size": 0.1}
     with pytest.raises(ValueError, match=message):
-        actor_critic(**{"problem": problem, "policy": policy, **pair, **arguments})
+        inspect.unwrap(actor_critic)(**{"problem": problem, "policy": policy, **pair, **arguments})
 
 
 def size(d):

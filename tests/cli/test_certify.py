@@ -236,7 +236,7 @@ def test_parameters_of_the_wrong_size_are_one_line(capsys, tmp_path):
         ),
         (
             "certify baird --policy softmax --actor-features x.npy",
-            "actor_features: x.npy cannot be",
+            "actor_features: x.npy does not exist",
         ),
         ("certify baird --policy softmax --theta-end x.npy", "theta_end: x.npy does not exist"),
         ("certify baird --policy softmax --damping -1", "damping: got -1"),

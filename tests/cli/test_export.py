@@ -104,10 +104,10 @@ def test_a_named_problem_is_a_problem_whatever_folder_has_its_name(swept, capsys
     ("arguments", "message"),
     [
         ("export .", "folder: . has no results"),
-        ("export two.toml/", "path: two.toml/ "),
+        ("export two.toml/", "two.toml/"),
         ("export boyan --csv", "Unrecognized options: --csv"),
         ("export swept --target uniform", "Unrecognized options: --target"),
-        ("export swept --out nowhere/x.csv", "path: nowhere/x.csv cannot be written"),
+        ("export swept --out nowhere/x.csv", "out: the directory nowhere does not exist"),
     ],
 )
 def test_what_cannot_be_exported_is_one_line(swept, capsys, arguments, message):

@@ -149,7 +149,7 @@ def test_ctrl_c_stops_a_prediction(capsys, monkeypatch):
     monkeypatch.setattr(summary, "summarize", compute)
     status, out, err = run(capsys, "predict", "two_state")
     assert (status, out) == (130, "")
-    assert err == "emphatic: interrupted; a prediction keeps no partial result\n"
+    assert err == "emphatic: interrupted\n"
 
 
 @pytest.mark.parametrize(

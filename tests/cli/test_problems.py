@@ -76,7 +76,7 @@ def test_the_problem_has_its_seed_and_the_runs_have_theirs(capsys, tmp_path):
         ("solve garnet --seed 3", "Perhaps you meant: --problem-seed"),
         ("export baird --out .", "is a directory"),
         ("problems all", "takes no arguments"),
-        ("export baird --out nowhere/at/all.npz", "nowhere/at/all.npz cannot be written"),
+        ("export baird --out nowhere/at/all.npz", "the directory nowhere/at does not exist"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(capsys, arguments, message):

@@ -158,9 +158,14 @@ def test_missing_and_foreign_files_are_named(path):
     path.write_text("time,reward\n0,1.0\n")
     with pytest.raises(ValueError, match=r"^path: .* cannot be read as experience"):
         load_experience(path)
-    for metadata in (None, {"experience": "{"}, {"experience": "[1]"}, {"format": "pt"}):
+    for metadata, message in (
+        (None, "holds tensors, but no experience$"),
+        ({"format": "pt"}, "holds tensors, but no experience$"),
+        ({"experience": "{"}, "its description is not JSON: Expecting"),
+        ({"experience": "[1]"}, r"its description: got \[1\]; an object is required"),
+    ):
         save_file({"w": np.ones(3)}, path, metadata)
-        with pytest.raises(ValueError, match=r"^path: .* holds tensors, but no experience$"):
+        with pytest.raises(ValueError, match=rf"^path: .*pendulum.safetensors.* {message}"):
             load_experience(path)
 
 
@@ -179,10 +184,10 @@ def rewrite(path, change, resign=True):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda a, d: d.update(format="emphatic experience 2"), "has the format 'emphatic experi"),
+        (lambda a, d: d.update(format="emphatic experience 2"), "format: got 'emphatic experi"),
         (lambda a, d: a.pop("reward"), "lacks 'reward'"),
         (lambda a, d: a.pop("low"), "low, high: bounds"),
-        (lambda a, d: d.pop("seed"), "lacks 'seed'"),
+        (lambda a, d: d.pop("seed"), "lacks the key 'seed'"),
         (lambda a, d: a.update(extra=np.ones(2)), "extra"),
         (lambda a, d: a.update(reward=a["reward"][:-1]), "reward: got shape"),
     ],

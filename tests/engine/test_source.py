@@ -88,7 +88,9 @@ def test_a_sweep_of_ones_own_learner_is_stored_resumed_and_reported(capsys, fold
     (folder / "half.py").unlink()
     assert run(capsys, "status", "results")[0] == 0
     assert run(capsys, "report", "results", "--out", "page.html")[0] == 0
-    assert "half:half_td(step_size)" in (folder / "page.html").read_text()
+    page = (folder / "page.html").read_text()
+    assert "half:half_td(step_size)" in page
+    assert "emphatic sweep own.toml --runs 3 --import half --out results<" in page
 
 
 def test_another_source_is_another_learner_and_nothing_else_is(folder):
@@ -125,6 +127,22 @@ def test_compare_takes_ones_own_learner_from_the_current_folder(capsys, folder):
         status, _, err = run(capsys, "compare", "boyan", "--learners", name, "td(0.1)", *size)
         assert (status, err.count("\n")) == (2, 1)
         assert message in err
+
+
+def test_solve_and_predict_take_ones_own_learner_by_its_name_too(capsys, folder):
+    names = ["half:half_td", "half:half_td(step_size)", "td"]
+    status, out, _ = run(capsys, "solve", "boyan", "--learners", *names, "--json")
+    limits = json.loads(out)
+    assert status == 0
+    for name in names:
+        assert limits[name]["error"] == pytest.approx(limits["td_system"]["error"], rel=1e-9)
+    size = ["--steps", "100", "--no-stability", "--json"]
+    by_name = run(
+        capsys, "predict", "boyan", "--learner", "half:half_td", "--step-size", "0.2", *size
+    )
+    by_call = run(capsys, "predict", "boyan", "--learner", "half:half_td(0.2)", *size)
+    assert by_name[0] == by_call[0] == 0
+    assert by_name[1] == by_call[1]
 
 
 def experiment(make_learners) -> Experiment:

@@ -2,8 +2,10 @@
 
 import json
 import logging
+import math
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,7 +18,16 @@ import xarray
 from xarray.testing import assert_identical
 
 from emphatic import learners, problems
-from emphatic.experiments import cluster, complete, compute, Experiment, provenance, store
+from emphatic.experiments import (
+    cluster,
+    complete,
+    compute,
+    Experiment,
+    provenance,
+    slurm,
+    store,
+    workers,
+)
 
 distributed = pytest.importorskip("distributed")
 psutil = pytest.importorskip("psutil")
@@ -181,10 +192,11 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
-def list_listening() -> set[str]:
-    """Returns the addresses at which this process and its children listen."""
-    own = psutil.Process()
-    sockets = [socket for p in (own, *own.children()) for socket in p.net_connections("tcp")]
+def list_listening(pid: int | None = None) -> set[str]:
+    """Returns the addresses at which a process, by default this, and its descendants listen."""
+    own = psutil.Process(pid)
+    family = own, *own.children(recursive=True)
+    sockets = [socket for process in family for socket in process.net_connections("tcp")]
     return {f"{s.laddr.ip}:{s.laddr.port}" for s in sockets if s.status == psutil.CONN_LISTEN}
 
 
@@ -201,7 +213,7 @@ def test_another_user_reaches_an_open_scheduler(scheduler):
 
 def test_no_other_user_reaches_a_local_cluster():
     before = list_listening()
-    with cluster._connect("local", 1, 1) as (client, _):
+    with workers.connect("local", 1, 1, refuse_message) as (client, _):
         assert client.submit(abs, -1).result() == 1
         addresses = list_listening() - before
         assert client.scheduler.address.partition("://")[2] in addresses
@@ -230,7 +242,7 @@ def make_deadly(flag: str):
 def test_a_unit_that_always_kills_its_worker_is_set_aside_and_the_rest_completes(
     tmp_path, expected, monkeypatch
 ):
-    monkeypatch.setattr(cluster, "_MAX_DEATHS", 0)
+    monkeypatch.setattr(workers, "_MAX_DEATHS", 0)
     flag, folder, messages = tmp_path / "flag", tmp_path / "store", []
     flag.touch()
     fatal = experiment(make_deadly(str(flag)), num_runs=10)
@@ -346,7 +358,7 @@ def test_ctrl_c_in_a_terminal_ends_everything_without_the_noise_of_workers(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("address", "workers", "message"),
+    ("address", "num_workers", "message"),
     [
         ("locl", None, "cluster: unknown name 'locl'; did you mean 'local'"),
         ("10.0.0.1", None, "cluster: unknown name '10.0.0.1'"),
@@ -357,12 +369,12 @@ def test_ctrl_c_in_a_terminal_ends_everything_without_the_noise_of_workers(tmp_p
     ],
 )
 def test_what_cannot_be_a_cluster_is_one_clear_error(
-    tmp_path, monkeypatch, address, workers, message
+    tmp_path, monkeypatch, address, num_workers, message
 ):
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(cluster, "_CONNECT_TIMEOUT", 0.2)
+    monkeypatch.setattr(workers, "_CONNECT_TIMEOUT", 0.2)
     with pytest.raises(ValueError, match=message):
-        cluster.complete(experiment(), tmp_path / "store", address, num_workers=workers)
+        cluster.complete(experiment(), tmp_path / "store", address, num_workers=num_workers)
 
 
 @pytest.mark.parametrize(
@@ -375,48 +387,170 @@ def test_without_dask_or_cryptography_the_extra_is_named(tmp_path, monkeypatch, 
     assert not (tmp_path / "store").exists()
 
 
-# SLURM: two commands stand for it, which start and end jobs on this machine
+# SLURM: three commands stand for it, which start, list and end jobs on this machine; test_slurm.py
+# has the real one
 
-SBATCH = """#!/bin/sh
-cp "$1" "$JOBS/job"
-setsid sh "$JOBS/job" > "$JOBS/out" 2>&1 < /dev/null &
+SBATCH = """#!/usr/bin/env bash
+echo "$1" >> "$JOBS/names"
+test -e "$JOBS/full" && { echo "sbatch: error: the queue is full" >&2; exit 1; }
+test -e "$JOBS/broken" && cat > "$JOBS/job" && echo 1000000000 >> "$JOBS/pids" && exit
+cat > "$JOBS/job"
+SLURM_JOB_ID=$$ setsid bash "$JOBS/job" > "$JOBS/out" 2>&1 < /dev/null &
 echo $! >> "$JOBS/pids"
-echo "Submitted batch job $!"
 """
-SCANCEL = """#!/bin/sh
-kill -- "-$1"
+SQUEUE = """#!/usr/bin/env bash
+test -e "$JOBS/silent" && exit 1
+for pid in $(cat "$JOBS/pids"); do kill -0 -- "-$pid" && echo "RUNNING (None)"; done
+exit 0
+"""
+SCANCEL = """#!/usr/bin/env bash
+for pid in $(cat "$JOBS/pids"); do kill -- "-$pid"; done
+exit 0
 """
 
 
-def test_slurm_jobs_compute_the_same_and_one_that_ends_is_replaced(tmp_path, expected, monkeypatch):
+@pytest.fixture
+def jobs(tmp_path, monkeypatch):
+    """Yields the folder of what stands for SLURM, with a job described."""
+    pytest.importorskip("dask_jobqueue")  # and the defaults of its configuration
     from dask import config
 
-    for name, text in (("sbatch", SBATCH), ("scancel", SCANCEL)):
+    for name, text in (("sbatch", SBATCH), ("squeue", SQUEUE), ("scancel", SCANCEL)):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
+    (tmp_path / "pids").touch()
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setenv("JOBS", str(tmp_path))
-    with pytest.raises(ValueError, match=r"jobqueue\.slurm\.cores is not set"):
-        cluster.complete(experiment(), tmp_path / "store", "slurm")
-    job = {"cores": 1, "memory": "1GB", "interface": "lo", "local-directory": str(tmp_path)}
-    settings = {f"jobqueue.slurm.{key}": value for key, value in job.items()}
-    settings["distributed.deploy.lost-worker-timeout"] = "10 ms"
+    monkeypatch.setattr(slurm, "_LOOK_EVERY", 0.0)
+    job = {"cores": 2, "processes": 2, "memory": "4GB", "interface": "lo"}
+    job["local-directory"] = str(tmp_path / "scratch")
+    with config.set({f"jobqueue.slurm.{key}": value for key, value in job.items()}):
+        yield tmp_path
 
-    def jobs() -> list[int]:
-        return [int(word) for word in (tmp_path / "pids").read_text().split()]
+
+def list_jobs(folder) -> list[int]:
+    return [int(word) for word in (folder / "pids").read_text().split()]
+
+
+def test_slurm_jobs_compute_the_same_and_one_that_ends_is_replaced(jobs, expected):
+    """A job with two workers, which no other user can read or reach."""
+    from dask import config
+
+    answers, modes, killed = [], set[str](), []
 
     def on_progress(done, total):
-        if done > total / 2 and len(jobs()) == 1:  # when all units are sent
-            os.killpg(jobs()[0], signal.SIGKILL)
+        if done and not killed:
+            addresses = list_listening() | list_listening(list_jobs(jobs)[0])
+            answers.extend([len(addresses), *ask_as_another_user(*addresses)])
+            modes.update(f"{path.stat().st_mode:o}" for path in (jobs / "scratch").iterdir())
+            killed.append(list_jobs(jobs)[0])
+            os.killpg(killed[0], signal.SIGKILL)
 
-    with config.set(settings):
-        dataset = run_on_cluster(
-            experiment(),
-            tmp_path / "store",
-            "slurm",
-            num_workers=1,
-            on_progress=on_progress,
-            on_message=refuse_message,
-        )
+    dataset = run_on_cluster(
+        experiment(),
+        jobs / "store",
+        "slurm",
+        num_workers=2,
+        on_progress=on_progress,
+        on_message=refuse_message,
+    )
     assert_identical(dataset, expected)
-    assert len(jobs()) == 2
+    assert len(list_jobs(jobs)) == 2
+    (name,) = set((jobs / "names").read_text().split())
+    assert name.startswith("--job-name=emphatic-")
+    assert answers[0] >= 8  # scheduler, two nannies and workers, and HTTP of three
+    assert answers[1:] == [""] * (answers[0] + 1)
+    assert modes == {"40700"}
+    (text,) = re.findall("INHERIT_CONFIG=(.*)", (jobs / "job").read_text())
+    assert not any(config.deserialize(text)["distributed"]["worker"]["memory"].values())
+
+
+def test_what_slurm_refuses_is_one_clear_error(jobs):
+    (jobs / "full").touch()
+    with pytest.raises(ValueError, match=r"^cluster: SLURM takes no job: the queue is full$"):
+        cluster.complete(experiment(), jobs / "store", "slurm")
+
+
+def test_jobs_that_end_without_a_worker_are_not_replaced_for_ever(jobs):
+    (jobs / "broken").touch()
+    with pytest.raises(ValueError, match=r"^cluster: the jobs of SLURM end before a worker comes"):
+        cluster.complete(experiment(), jobs / "store", "slurm", num_workers=1)
+    assert len(list_jobs(jobs)) == 3
+
+
+def test_a_queue_that_is_full_or_silent_later_is_only_a_message(jobs):
+    messages = []
+    queue = slurm.Jobs("exec sleep 100", 3, messages.append)
+    queue.renew(False)
+    assert len(list_jobs(jobs)) == 3
+    os.killpg(list_jobs(jobs)[0], signal.SIGKILL)
+    for file in ("silent", "full"):
+        (jobs / file).touch()
+    queue.renew(True)
+    (jobs / "silent").unlink()
+    while queue.state != "2 RUNNING":
+        queue.renew(True)
+    assert messages == ["3 of 3 jobs are queued: squeue fails"]
+    (jobs / "full").unlink()
+    queue.renew(True)
+    assert len(list_jobs(jobs)) == 4
+    queue.cancel()
+    while subprocess.run("squeue", capture_output=True, check=True).stdout:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("states", "message"),
+    [
+        ([], "the cluster has no worker; waiting for one (its jobs: 2 PENDING (Priority))"),
+        (["paused"], "the workers are paused, as Dask does with those that use 80 % of their mem"),
+        (["paused", "running"], ""),
+    ],
+)
+def test_a_cluster_that_does_nothing_says_why(monkeypatch, states, message):
+    class Client:
+        def nthreads(self):
+            return dict.fromkeys(range(len(states)), 1)
+
+        def scheduler_info(self):
+            return {"workers": {n: {"status": state} for n, state in enumerate(states)}}
+
+    messages = []
+    monkeypatch.setattr(cluster, "_PATIENCE", -1.0)
+    queue = slurm.Jobs("", 1, messages.append, state="2 PENDING (Priority)", _next_look=math.inf)
+    cluster._watch_capacity(Client(), queue, messages.append)()
+    assert [text[: len(message)] for text in messages] == ([message] if message else [])
+
+
+def test_ctrl_c_stays_ctrl_c_with_jobs():
+    """Dask's jobs, when they are imported, make it end the process as if all were well."""
+    program = """
+import signal
+from emphatic.experiments import workers
+workers._import_job()
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_job_that_is_not_described_names_what_is_missing(jobs):
+    from dask import config
+
+    with (
+        config.set({"jobqueue.slurm.cores": None}),
+        pytest.raises(ValueError, match=r"jobqueue\.slurm\.cores is not set"),
+    ):
+        cluster.complete(experiment(), jobs / "store", "slurm")
+    with (
+        config.set({"jobqueue.slurm.memory": "lots"}),
+        pytest.raises(
+            ValueError, match=r"^cluster: jobqueue\.slurm in .*: Could not interpret 'lots'"
+        ),
+    ):
+        cluster.complete(experiment(), jobs / "store", "slurm")
+    with (
+        config.set({"jobqueue.slurm.interface": "ib7"}),
+        pytest.raises(ValueError, match=r"^cluster: no scheduler can be started here: .*'ib7'"),
+    ):
+        cluster.complete(experiment(), jobs / "store", "slurm")

@@ -15,7 +15,7 @@ import xarray
 from xarray.testing import assert_identical
 
 from emphatic import _files
-from emphatic.experiments import claims, completion, Experiment, store, Unit
+from emphatic.experiments import claims, completion, Experiment, store, Unit, units
 from emphatic.experiments.toml import parse
 
 TEXT = """
@@ -65,7 +65,7 @@ def parts(finished) -> dict[str, xarray.Dataset]:
     """What is computed for each unit, by the name of its file."""
     opened = store.open_store(finished[0])
     paths = [shard.path for shards in opened.shards.values() for shard in shards]
-    return {path.stem: store.read(path)[0] for path in paths}
+    return {path.stem: units.read_unit(path)[0] for path in paths}
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from emphatic import learners, oracle, predict, problems
+from emphatic import learners, MDP, oracle, predict, Problem, problems
 from emphatic.oracle.solution import solve
 
 PROBLEM = problems.baird(features="aliased", solid=0.1)
@@ -28,6 +28,34 @@ def test_the_mean_field_of_a_step_leads_where_the_oracle_says(name, problem):
     np.testing.assert_allclose(point.error, expected.error, rtol=1e-7, atol=1e-7)
     assert point.slowest == pytest.approx(expected.slowest, rel=1e-7, abs=1e-11)
     assert point.estimates == expected.estimates
+
+
+def test_where_the_mean_matrix_is_singular_it_is_said_and_nothing_is_made_up():
+    """Two states, features 1 and 2, where the mean matrix of TD cancels and its vector not."""
+    transition, ones = np.zeros((2, 2, 2)), np.ones((2, 2, 2))
+    transition[:, [0, 1], [0, 1]] = 1.0
+    behavior, target = np.array([[1 / 3, 2 / 3]] * 2), np.array([[0.0, 1.0]] * 2)
+    x = np.array([[1.0], [2.0]])
+    problem = Problem(MDP(transition, ones, 0.9), behavior, 1.0, x, target=target)
+    for text, name in (("td", "td_system"), ("reverse_td", "reverse_td_system")):
+        for point in (predict.fixed_point(problem, text), solve(problem)[0][name]):
+            assert not point.unique
+            assert (point.error, point.slowest, *point.solution) == (np.inf, 0.0, 0.0)
+            assert point.row[-1] == "singular: no fixed point"
+    for text in ("gtd2", "tdc", "tdc(step_size, 0.1)", "gem"):
+        point = predict.fixed_point(problem, text)
+        assert not point.unique
+        assert point.row[-1] == "singular: least norm"
+        np.testing.assert_allclose(point.solution, [5 / 9, 0.0], atol=1e-12)
+    assert predict.fixed_point(problem, "gem(step_size, 1e-3)").unique
+
+
+@pytest.mark.parametrize("learner", ["tdc(0.1, 1e-3)", "tdc(0.1, 1e3)"])
+def test_step_sizes_of_other_weights_cost_no_digits_of_a_limit_that_is_not_unique(learner):
+    problem = problems.baird(features="original", solid=0.1)
+    point, expected = predict.fixed_point(problem, learner), solve(problem)[0]["tdc_system"]
+    assert (point.unique, point.slowest) == (False, None)
+    np.testing.assert_allclose(point.solution, expected.solution, rtol=1e-8, atol=1e-6)
 
 
 def test_a_function_from_step_sizes_is_taken_as_an_expression_is():

@@ -466,7 +466,10 @@ def test_one_run_and_no_grid_are_enough():
     one = results().isel(run=[0])
     html = report.page([section(datasets=[one])])
     assert "chosen and judged on the same single run" in html
-    assert "not bounded" in html
+    assert "chosen for" not in html
+    assert "(not bounded)." in html
+    assert "[\u2212\u221e" not in html
+    assert 'fill-opacity="0.15"' not in html  # no band
     assert not re.search(r"\bnan\b", html, re.IGNORECASE)
     plain = results().isel(step_size=2, ridge=0, problem=0, drop=True)
     case = analyse(section(datasets=[plain], cases=[]))[0]

@@ -80,6 +80,7 @@ def actor_critic(
     sources, beta_of = (emphasis, critic), as_schedule(step_size)
     damping = Konda() if damping is None else damping
     dampings = damping if isinstance(damping, tuple) else (damping, damping)
+    _require_kinds(policy, emphasis, critic)
     _require_fit(problem, policy, theta, delay)
     _require_action_values(critic, compatible=features is not None)
     sizes = [
@@ -167,6 +168,16 @@ def actor_critic(
         theta=theta,
         features=features,
     )
+
+
+def _require_kinds(policy: object, emphasis: object, critic: object) -> None:
+    if not isinstance(policy, Policy):
+        raise ValueError(
+            f"policy: got a {type(policy).__name__}; a policy is required, such as tabular()"
+        )
+    for name, source in (("emphasis", emphasis), ("critic", critic)):
+        if not isinstance(source, Learner) and not callable(source):
+            raise ValueError(f"{name}: got a {type(source).__name__}; a learner is required")
 
 
 def _require_fit(problem: Problem, policy: Policy, theta: Array | None, delay: Number) -> None:

@@ -1,14 +1,17 @@
 """The command line: parses arguments, calls the library and prints the result."""
 
-import os
-import shlex
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from .._validation import unknown
 from .commands import COMMANDS, GROUPS
+from .output import console, discard_streams, printable, report_error, shell_command
+
+SIGNALLED = 128  # what a shell adds to the number of the signal that ended a command
 
 HELP = """\
 [bold]emphatic[/bold]: off-policy reinforcement learning, exactly and at the speed of the hardware
@@ -56,50 +59,91 @@ HELP = """\
 def _plain_warnings() -> Generator[None, None, None]:
     """Shows warnings as errors are shown, without a line of the code."""
     before = warnings.formatwarning
-    warnings.formatwarning = lambda message, *_, **__: f"emphatic: warning: {message}\n"
+    warnings.formatwarning = lambda message, *_, **__: f"emphatic: warning: {printable(message)}\n"
     try:
         yield
     finally:
         warnings.formatwarning = before
 
 
-@_plain_warnings()
+@contextmanager
+def _quiet_termination() -> Generator[None, None, None]:
+    """Ends the process in order when it is told to end, so that nothing half-done stays behind."""
+    numbers: list[signal.Signals] = []
+    if threading.current_thread() is threading.main_thread():
+        signals = (signal.SIGTERM, signal.SIGHUP)
+        numbers = [number for number in signals if signal.getsignal(number) == signal.SIG_DFL]
+    for number in numbers:
+        signal.signal(number, _terminate)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _terminate(number: int, _: object) -> None:
+    raise SystemExit(SIGNALLED + number)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status; see `emphatic --help`."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        status = _run(arguments)
-        sys.stdout.flush()
-        return status
+        with _plain_warnings(), _quiet_termination():
+            status = _run(arguments)
+            if sys.stdout is not None:  # as it is where it was closed
+                sys.stdout.flush()
+            return status
     except BrokenPipeError:  # the reader, say `head`, reads no more
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still buffered
-        return 141  # what a shell reports for SIGPIPE: neither certified nor not
-    except (ValueError, OSError) as error:
-        print("emphatic: " + " ".join(str(error).split()), file=sys.stderr)
-        return 2
-    except MemoryError as error:
-        print(f"emphatic: the problem does not fit in memory: {error}", file=sys.stderr)
-        return 2
+        return SIGNALLED + signal.SIGPIPE  # neither certified nor not
     except KeyboardInterrupt:
-        print(f"emphatic: interrupted{_continuation(arguments)}", file=sys.stderr)
-        return 130
+        report_error(f"interrupted{_continuation(arguments)}")
+        return SIGNALLED + signal.SIGINT
+    except SystemExit as stop:
+        if not isinstance(stop.code, int) or stop.code < SIGNALLED:
+            raise  # of --help
+        report_error(f"terminated{_continuation(arguments)}")
+        return stop.code
+    except Exception as error:
+        if (reason := _reason(error)) is None:
+            raise
+        report_error(reason)
+        return 2
+    finally:
+        discard_streams()
+
+
+def _reason(error: Exception) -> str | None:
+    """Returns what an error says to a person; None for one that is a mistake of ours."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    if isinstance(error, ValueError | OSError):
+        return str(error)
+    if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):  # the latter of XLA
+        return f"the problem does not fit in memory: {error}".rstrip(": ")
+    if isinstance(error, RecursionError):
+        return f"the input is nested too deeply: {error}"
+    return None
 
 
 def _continuation(arguments: list[str]) -> str:
     """Says how to go on with a command that was interrupted, if it keeps what is finished."""
-    option = COMMANDS[arguments[0]].resumes_with
+    command = COMMANDS.get(arguments[0]) if arguments else None
+    option = command and command.resumes_with
     if option is None or not any(text.startswith(option) for text in arguments):
         return ""
-    return f"; what is finished is kept. To go on: {shlex.join(['emphatic', *arguments])}"
+    command = shell_command("emphatic", *arguments)
+    return f"; what is finished is kept. To go on: {command}"
 
 
 def _run(arguments: list[str]) -> int:
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]
     if not arguments or arguments[0] in ("-h", "--help"):
-        from .tables import console
+        from rich.text import Text
 
-        console().print(HELP, end="")
+        console().print(Text.from_markup(HELP), end="")
         return 0
     name, *arguments = arguments
     if name in ("version", "--version"):

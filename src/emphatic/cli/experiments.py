@@ -1,14 +1,19 @@
 """Commands of experiments: compare, sweep, status, reproduce and report."""
 
 import dataclasses
-import shlex
-import sys
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TYPE_CHECKING
 
+from .. import _work as work
+from .._files import output_file
 from .._validation import unknown
+from .output import printable, report_error, shell_command
 from .parsing import argument_positions, parse_options, parse_path, parse_problem, split_argument
 from .training import training_folders, use_cores
+
+if TYPE_CHECKING:
+    from ..experiments.completion import OnStart
+    from ..experiments.compute import Estimate
 
 
 @dataclasses.dataclass
@@ -25,6 +30,8 @@ class FigureOptions:
     """The folder for results: OUT/FIGURE/data, figure.png, figure.svg and summary.json."""
     authors: bool = False
     """Follow the authors' code where it differs from the paper."""
+    yes: bool = False
+    """Begin even what takes more than a day or more than the disk has."""
 
 
 @dataclasses.dataclass
@@ -69,6 +76,8 @@ class ReproduceAllOptions:
     """The folder for results; the report is OUT/report.html."""
     quick: bool = False
     """Do two short runs of everything, as a trial, in the folder OUT-quick."""
+    yes: bool = False
+    """Begin even what takes more than a day or more than the disk has."""
 
 
 @dataclasses.dataclass
@@ -99,6 +108,8 @@ class SweepOptions:
     """Send the units to a Dask cluster: local, slurm, or the address of a scheduler."""
     workers: int | None = None
     """The number of workers of a local or slurm cluster; else one for each core, or 8 on SLURM."""
+    yes: bool = False
+    """Begin even what takes more than a day or more than the disk has."""
 
 
 @dataclasses.dataclass
@@ -120,6 +131,8 @@ class CompareOptions:
     """Plot the learning curves to this file."""
     out: Path | None = None
     """Keep the results in this folder, from which the same command resumes; see report, export."""
+    yes: bool = False
+    """Begin even what takes more than a day or more than the disk has."""
     json: bool = False
     """Print JSON."""
 
@@ -165,13 +178,26 @@ def reproduce_command(arguments: list[str]) -> None:
     _reproduce_figure(name, **vars(options))
 
 
-def _reproduce_figure(name: str, out: Path, **options: Any) -> None:
+def _confirm(title: str, folder: Path | None, confirmed: bool) -> "OnStart":
+    """Returns a callback that refuses what takes too long or too much disk, if not confirmed."""
+
+    def confirm(left: "Estimate") -> None:
+        size = f"{title}: {left.num_updates:.3g} updates"
+        work.require_time(size, left.seconds, confirmed)
+        if folder is not None:
+            work.require_disk(folder, left.num_bytes, confirmed)
+
+    return confirm
+
+
+def _reproduce_figure(name: str, out: Path, yes: bool, **options: Any) -> None:
     from ..figures import reproduce
     from . import tables
     from .progress import progress_bar
 
+    callbacks = {"on_start": _confirm(name, out / name, yes)}
     with progress_bar(name) as on_progress:
-        summary = reproduce(name, out, on_progress=on_progress, **options)
+        summary = reproduce(name, out, on_progress=on_progress, **callbacks, **options)
     tables.show_figure(name, summary, out / name)
 
 
@@ -184,11 +210,11 @@ def _reproduce_all(options: ReproduceAllOptions) -> None:
     out = _quick_folder(options.out) if options.quick else options.out
     use_cores(runs)
     for name in FIGURES:
-        _reproduce_figure(name, out, runs=runs, seed=options.seed, **steps)
+        _reproduce_figure(name, out, options.yes, runs=runs, seed=options.seed, **steps)
     page = out / "report.html"
     sections = [report.from_folder(out / name) for name in FIGURES]
     report.write(page, sections, "The figures of the paper, and beyond")
-    print(f"the report is {page}")
+    print(printable(f"the report is {page}"))
 
 
 def _quick_folder(folder: Path) -> Path:
@@ -197,10 +223,12 @@ def _quick_folder(folder: Path) -> Path:
 
 
 def _changed_options(options: SweepOptions) -> str:
-    """Returns the options that change what the file says, as they are written."""
+    """Returns the options that change or allow what the file says, as they are written."""
     names = ("runs", "seed", "steps")
     numbers = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     flags = [f" --{name} {value}" for name, value in numbers.items()]
+    if options.import_:
+        flags.append(f" --import {' '.join(options.import_)}")
     return "".join([*([" --quick"] if options.quick else []), *flags])
 
 
@@ -208,15 +236,15 @@ def sweep_command(arguments: list[str]) -> int:
     """Runs the experiment of a TOML file."""
     path, options = parse_path("sweep", SweepOptions, arguments, "file", "a TOML file")
     from ..experiments.completion import complete
-    from ..experiments.compute import estimate
+    from ..experiments.compute import estimate, require_room
     from ..experiments.plan import require_folder
-    from ..experiments.store import missing_units, status
+    from ..experiments.store import missing_cells, status
     from ..experiments.toml import read
     from . import tables
     from .progress import progress_bar
 
     if options.cluster is not None:
-        from ..experiments.cluster import require_cluster
+        from ..experiments.workers import require_cluster
 
         require_cluster(options.cluster, options.workers)
     elif options.workers is not None:
@@ -232,12 +260,19 @@ def sweep_command(arguments: list[str]) -> int:
     folder = options.out or Path("results") / experiment.name
     folder = _quick_folder(folder) if options.quick else folder
     require_folder(folder, experiment.name)
-    tables.show_plan(experiment, estimate(experiment, missing_units(experiment, folder)), folder)
+    left = estimate(experiment, missing_cells(experiment, folder))
+    tables.show_plan(experiment, left, folder)
+    try:
+        require_room(experiment, in_memory=False)
+        _confirm("sweep", folder, options.yes)(left)
+    except ValueError as error:
+        if not options.dry_run:
+            raise
+        report_error(error)
     if options.dry_run:
         return 0
-    messages: list[str] = []
     with progress_bar(experiment.name) as on_progress:
-        callbacks = {"on_progress": on_progress, "on_message": messages.append}
+        callbacks = {"on_progress": on_progress, "on_message": report_error}
         if options.cluster is None:
             complete(experiment, folder, **callbacks)
         else:
@@ -245,11 +280,9 @@ def sweep_command(arguments: list[str]) -> int:
 
             size = {"num_workers": options.workers}
             cluster.complete(experiment, folder, options.cluster, **size, **callbacks)
-    for message in messages:
-        print(f"emphatic: {message}", file=sys.stderr)
     final_status = status(folder)
     tables.show_status(final_status, folder)
-    print(f"next: emphatic report {folder}")
+    print(f"next: {shell_command('emphatic', 'report', folder)}")
     return 1 if final_status.aside else 0
 
 
@@ -290,8 +323,9 @@ def compare_command(arguments: list[str]) -> None:
 
     if options.plot is not None:
         plots.require_plot_file(options.plot)
-    command = shlex.join(["emphatic", "compare", *arguments])
+    command = shell_command("emphatic", "compare", *arguments)
     kept = {"folder": options.out, "title": title, "command": command}
+    kept["on_start"] = _confirm("compare", options.out, options.yes)
     size = {"num_steps": options.steps, "num_runs": options.runs, "seed": options.seed}
     with progress_bar(title) as on_progress:
         dataset = run_learners(
@@ -316,5 +350,6 @@ def report_command(arguments: list[str]) -> None:
     options = parse_options(ReportOptions, flags, f"emphatic {usage}")
     from .. import report
 
-    report.write(options.out, [report.from_folder(folder) for folder in folders])
-    print(f"the report is {options.out}")
+    path = output_file(options.out)
+    report.write(path, [report.from_folder(folder) for folder in folders])
+    print(printable(f"the report is {options.out}"))

@@ -3,6 +3,8 @@
 import dataclasses
 from pathlib import Path
 
+from .._files import output_file
+from .output import printable
 from .parsing import argument_positions, load_target, parse_path, parse_problem
 from .theory import TargetOptions
 
@@ -51,10 +53,11 @@ def _export_problem(arguments: list[str]) -> None:
     problem, options, title = parse_problem("export", ExportOptions, arguments)
     from ..problems import save
 
+    path = output_file(options.out)
     if options.target is not None:
         problem = dataclasses.replace(problem, target=load_target(problem, options.target))
-    save(problem, options.out)
-    print(f"{title}: written to {options.out}")
+    save(problem, path)
+    print(printable(f"{title}: written to {options.out}"))
 
 
 def _export_results(arguments: list[str]) -> None:
@@ -70,5 +73,5 @@ def _export_results(arguments: list[str]) -> None:
         for experiment, dataset in results.items():
             file = path.with_stem(f"{path.stem}-{experiment}") if experiment else path
             file = file if len(formats) == 1 else file.with_suffix(suffix)
-            write_results(dataset, file, file_format)
-            print(f"{name}: written to {file}")
+            write_results(dataset, output_file(file), file_format)
+            print(printable(f"{name}: written to {file}"))

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from .._files import read_npy, read_text
 from .._validation import unknown
 from ..mdp import Problem
+from .output import shell_command
 
 Options = TypeVar("Options")
 ProblemOption = tuple[Any, object, str]  # annotation, default and help
@@ -148,7 +149,7 @@ def parse_problem(
     fields = [(key, kind, dataclasses.field(default_factory=kind)) for key, kind in groups.items()]
     both_types = dataclasses.make_dataclass("Both", fields)
     both_types.__doc__ = inspect.getdoc(options_type)
-    both = vars(parse_options(both_types, flags, f"emphatic {command} {name}"))
+    both = vars(parse_options(both_types, flags, shell_command("emphatic", command, name)))
     choices, defaults = vars(both["problem"]), vars(problem_type())
     settings = {key: choices[FIELDS.get(key, key)] for key in inspect.signature(build).parameters}
     changes = [f"{key}={value}" for key, value in choices.items() if value != defaults[key]]
@@ -162,7 +163,7 @@ def parse_path(
     """Parses the file or folder that follows a command, and the options after it."""
     usage = f"{command} {name.upper()}"
     path, flags = split_argument(usage, options_type, arguments, required)
-    return path, parse_options(options_type, flags, f"emphatic {command} {path}")
+    return path, parse_options(options_type, flags, shell_command("emphatic", command, path))
 
 
 def parse_options(options_type: type[Options], arguments: list[str], program: str) -> Options:

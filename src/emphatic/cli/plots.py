@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._files import atomic_write, output_file
 from ..mdp import Problem
 from ..oracle.solution import MOST_STATES
 from .tables import Json
@@ -26,18 +27,17 @@ def require_plot_file(path: Path) -> None:
     if ending not in formats:
         required = f"one of {', '.join(formats)} is required"
         raise ValueError(f"plot: {path} ends in {ending!r}; {required}")
-    if path.is_dir():
-        raise ValueError(f"plot: {path} is a directory; a file is required")
-    if not path.parent.is_dir():
-        raise ValueError(f"plot: the directory {path.parent} does not exist")
+    output_file(path, "plot")
 
 
 def draw_solution(path: Path, title: str, problem: Problem, exact: Json) -> None:
     """Plots the emphasis, the values and the distribution over states."""
     from matplotlib.figure import Figure
 
+    from ..figures import style
+
     figure = Figure(figsize=(8.0, 6.4), layout="constrained")
-    figure.suptitle(title)
+    figure.suptitle(style.literal(title))
     axes = figure.subplots(3, sharex=True)
     states, is_small = problem.labels, len(problem.labels) <= MOST_STATES
     deviation = np.sqrt(exact["followon_variance"])
@@ -92,7 +92,12 @@ def draw_prediction(
             axes.plot(times[drawn], errors[drawn], "o", color=style.BLUE, mfc="none", label=label)
         axes.set_xscale("symlog", linthresh=1.0)
         label = f"{name.removesuffix('_rmse')} error, root mean square"
-        axes.set(title=title, xlabel="steps", ylabel=label, xlim=(0, prediction["steps"][-1]))
+        axes.set(
+            title=style.literal(title),
+            xlabel="steps",
+            ylabel=label,
+            xlim=(0, prediction["steps"][-1]),
+        )
         axes.set_ylim(bottom=0)
         axes.legend()
         _save(figure, path)
@@ -107,15 +112,18 @@ def draw_comparison(path: Path, title: str, dataset: "xarray.Dataset", measure: 
         for n, learner in enumerate(dataset["learner"].values.tolist()):
             curves, color = dataset[measure].sel(learner=learner), COLORS[n % len(COLORS)]
             errors = curves.transpose("run", "time").values
-            style.draw_band(axes, dataset["time"].values, errors, color, label=learner)
-        axes.set(title=title, xlabel="steps", ylabel=measure, ylim=(0, None))
+            style.draw_band(
+                axes, dataset["time"].values, errors, color, label=style.literal(learner)
+            )
+        axes.set(title=style.literal(title), xlabel="steps", ylabel=measure, ylim=(0, None))
         axes.set_xlim(0, int(dataset["time"][-1]))
         axes.legend()
         _save(figure, path)
 
 
 def _save(figure: "Figure", path: Path) -> None:
-    try:
-        figure.savefig(path, dpi=150)
-    except OSError as error:
-        raise ValueError(f"plot: {path} cannot be written: {error.strerror}") from None
+    from ..figures import style
+
+    content = style.render(figure, path.suffix.lower().removeprefix("."))
+    with atomic_write(output_file(path, "plot")) as file:
+        file.write(content)

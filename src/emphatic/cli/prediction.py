@@ -2,13 +2,13 @@
 
 import dataclasses
 import inspect
-import sys
 from pathlib import Path
 from typing import Literal, TYPE_CHECKING
 
 from .. import _work as work
 from ..mdp import Problem
 from ..types import LearnerFactory
+from .output import report_error
 from .parsing import load_array, load_target, parse_problem
 from .theory import TargetOptions
 
@@ -66,7 +66,7 @@ def predict_command(arguments: list[str]) -> int:
     problem, options, title = parse_problem("predict", PredictOptions, arguments)
     from ..predict.summary import simulate, summarize
     from . import plots, tables
-    from .progress import INTERRUPTED, run_in_stages
+    from .progress import run_in_stages
 
     if options.plot is not None:
         plots.require_plot_file(options.plot)
@@ -95,18 +95,14 @@ def predict_command(arguments: list[str]) -> int:
             on_progress=on_progress,
         )
 
-    try:
-        summary = run_in_stages(predict)
-        caption = f"{title}, {describe_learner(options.learner, step_size)}"
-        if options.plot is not None:
-            dots = None
-            if options.runs:
-                learner = factory(DEFAULT_STEP_SIZE if step_size is None else step_size)
-                dots = simulate(problem, learner, options.steps, options.runs, measure=measure)
-            plots.draw_prediction(options.plot, caption, summary, dots)
-    except KeyboardInterrupt:
-        print(INTERRUPTED, file=sys.stderr)
-        return 130
+    summary = run_in_stages(predict)
+    caption = f"{title}, {describe_learner(options.learner, step_size)}"
+    if options.plot is not None:
+        dots = None
+        if options.runs:
+            learner = factory(DEFAULT_STEP_SIZE if step_size is None else step_size)
+            dots = simulate(problem, learner, options.steps, options.runs, measure=measure)
+        plots.draw_prediction(options.plot, caption, summary, dots)
     if options.json:
         print(tables.as_json(summary))
     else:
@@ -124,7 +120,7 @@ def _announce(cost: "Cost", options: PredictOptions) -> None:
     if options.stability is None and not cost.has_stability:
         hint = "; without the stability, which --stability finds"
     duration = f"about {work.describe_duration(cost.seconds)}"
-    print(f"emphatic: {size}, {duration} (Ctrl-C stops{hint})", file=sys.stderr, flush=True)
+    report_error(f"{size}, {duration} (Ctrl-C stops{hint})")
 
 
 def describe_learner(text: str, step_size: float | None) -> str:
@@ -152,7 +148,7 @@ def bind_learner(problem: Problem, text: str) -> tuple[LearnerFactory, float | N
     from .. import _validation as checks
     from ..engine.expressions import parse_learner, separate_step_size
 
-    if "(" in text:
+    if "(" in text or ":" in text:
         expression, step_size = separate_step_size(text)
     else:
         expressions, name = learner_expressions(), text.replace("_", "-")

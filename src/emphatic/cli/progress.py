@@ -1,8 +1,7 @@
-"""Progress: of runs a bar, of evaluations a line, of predictions what they compute."""
+"""Progress: of runs a bar, of evaluations a line, of exact answers what they compute."""
 
 import contextlib
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -12,11 +11,11 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 
 from ..engine.tasks import OnProgress
+from .output import console, printable, report_error, styled
 
 Result = TypeVar("Result")
 OnStage: TypeAlias = Callable[[str], None]
 """A callback, called with the name of what begins."""
-INTERRUPTED = "emphatic: interrupted; a prediction keeps no partial result"
 PATIENCE = 1.0  # seconds that a computation has to end after Ctrl-C
 
 
@@ -27,13 +26,13 @@ def progress_bar(title: str) -> Generator[OnProgress]:
     The bar appears with the first call, so that an earlier error is a single line.
     """
     from rich import progress
-    from rich.console import Console
 
     percentage, remaining = progress.TaskProgressColumn(), progress.TimeRemainingColumn()
-    name, rate = "[bold]{task.description}", "{task.fields[rate]}"
+    name = progress.TextColumn("{task.description}", style="bold", markup=False)
+    rate = progress.TextColumn("{task.fields[rate]}", markup=False)
     columns = name, progress.BarColumn(), percentage, rate, remaining
-    bar = progress.Progress(*columns, console=Console(stderr=True))
-    task, start = bar.add_task(title, total=None, rate=""), time.monotonic()
+    bar = progress.Progress(*columns, console=console(stderr=True))
+    task, start = bar.add_task(printable(title), total=None, rate=""), time.monotonic()
     earlier: int | None = None  # what was done before
 
     def update(done: int, total: int) -> None:
@@ -79,8 +78,6 @@ def run_in_stages(compute: Callable[[OnStage], Result]) -> Result:
     The function is given a callback of the stage that begins. Ctrl-C ends it at its next stage; a
     long computation is not waited for, and the process ends.
     """
-    from rich.console import Console
-
     start, future, stopped, stages = time.monotonic(), Future[Result](), threading.Event(), [""]
 
     def show(stage: str) -> None:
@@ -96,13 +93,13 @@ def run_in_stages(compute: Callable[[OnStage], Result]) -> Result:
 
     threading.Thread(target=call, daemon=True).start()
     try:
-        with Console(stderr=True).status("") as status:
+        with console(stderr=True).status("") as status:
             while not wait([future], timeout=0.2).done:
-                status.update(f"{stages[-1]} ({time.monotonic() - start:.0f} s)")
-    except KeyboardInterrupt:
+                status.update(styled(f"{stages[-1]} ({time.monotonic() - start:.0f} s)"))
+    except (KeyboardInterrupt, SystemExit) as stop:
         stopped.set()
-        if not wait([future], timeout=PATIENCE).done:
-            print(INTERRUPTED, file=sys.stderr, flush=True)
-            os._exit(130)
+        if not wait([future], timeout=PATIENCE).done:  # a thread cannot be stopped: LAPACK goes on
+            report_error("interrupted" if isinstance(stop, KeyboardInterrupt) else "terminated")
+            os._exit(stop.code if isinstance(stop, SystemExit) and type(stop.code) is int else 130)
         raise
     return future.result()

@@ -7,6 +7,7 @@ from typing import Any, TYPE_CHECKING
 import numpy as np
 
 from .._files import as_json as as_json
+from .._work import describe_duration
 from ..certify.bias import TOLERANCE
 from ..certify.certificate import Certificate
 from ..experiments.compute import Estimate
@@ -14,6 +15,7 @@ from ..experiments.experiment import Experiment
 from ..experiments.store import Status
 from ..mdp import Problem
 from ..oracle.solution import FixedPoint, scalar_rows, state_columns
+from .output import console, styled
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,21 +34,6 @@ COLORS |= {"does not hold": "red", "not decided": "yellow"}
 def format_number(value: float | None) -> str:
     """Formats a number to six significant digits; a dash stands for a missing one."""
     return "-" if value is None or np.isnan(value) else f"{value:.6g}"
-
-
-def console() -> "Console":
-    """Returns a console that does not fold tables when the output is a file."""
-    from rich.console import Console
-
-    out = Console(highlight=False)
-    if not out.is_terminal:
-        out = Console(highlight=False, width=160)
-    out.on_broken_pipe = _raise_broken_pipe  # Rich would exit with 1, which has a meaning here
-    return out
-
-
-def _raise_broken_pipe() -> None:
-    raise BrokenPipeError
 
 
 def new_table(title: str, columns: Row, rows: Iterable[Row] = (), num_left: int = 1) -> "Table":
@@ -82,7 +69,7 @@ def _print_columns(out: "Console", labels: list[str], columns: dict[str, list[st
 def show_solution(title: str, problem: Problem, exact: Json, notes: list[str]) -> None:
     """Prints the exact quantities of a problem."""
     out = console()
-    out.print(f"[bold]{title}[/bold]: {problem}")
+    out.print(styled((title, "bold"), f": {problem}"))
     labels, columns = state_columns(problem, exact)
     cells = {name: list(map(format_number, column)) for name, column in columns.items()}
     _print_columns(out, labels, cells)
@@ -103,32 +90,30 @@ def show_solution(title: str, problem: Problem, exact: Json, notes: list[str]) -
         cells["remark"] = remarks
     _print_columns(out, ["learner", *labels], cells)
     for note in notes:
-        out.print(f"[yellow]note[/yellow]: {note}", markup=True)
+        out.print(styled(("note", "yellow"), f": {note}"))
 
 
 def show_certificate(title: str, certificate: Certificate) -> None:
     """Prints a certificate."""
-    from rich.markup import escape
-
     out = console()
-    out.print(f"[bold]{title}[/bold]")
+    out.print(styled((title, "bold")))
     table = new_table("", ("assumption", "says that", "verdict", "because"), num_left=4)
     for column in table.columns[1::2]:
         column.no_wrap, column.overflow = False, "fold"
     for row in certificate.rows:
-        remedy = f" [dim]-> {escape(row.remedy)}[/dim]" if row.remedy else ""
-        reason, color = escape(row.evidence) + remedy, COLORS[row.verdict]
-        table.add_row(row.source, row.statement, f"[{color}]{row.verdict}[/{color}]", reason)
+        reason = styled(row.evidence, (f" -> {row.remedy}" if row.remedy else "", "dim"))
+        verdict = styled((row.verdict, COLORS[row.verdict]))
+        table.add_row(row.source, row.statement, verdict, reason)
     out.print(table)
     for theorem in certificate.theorems:
         if theorem.covers:
-            out.print(f"[green]covers[/green]   {theorem.name}: {escape(theorem.claim)}")
+            out.print(styled(("covers", "green"), f"   {theorem.name}: {theorem.claim}"))
         else:
             missing = ", ".join(certificate[key].statement for key in theorem.missing)
-            out.print(f"[red]does not[/red] {theorem.name}: needs that {escape(missing)}")
+            out.print(styled(("does not", "red"), f" {theorem.name}: needs that {missing}"))
     cost = certificate.ridge_cost
     if cost is None:
-        out.print(f"ridge: {escape(certificate.ridge_note)}", soft_wrap=not out.is_terminal)
+        out.print(f"ridge: {certificate.ridge_note}", soft_wrap=not out.is_terminal)
     else:
         out.print(
             f"ridge {cost.ridge:g} costs: |w*(eta) - w*(0)| = "
@@ -144,10 +129,10 @@ def show_certificate(title: str, certificate: Certificate) -> None:
             largest = format_number(cost.largest_ridge)
             out.print(f"largest ridge within {cost.tolerance:g}: {largest} ({critics}, {gradient})")
     for line in _describe_ends(certificate):
-        out.print(escape(line), soft_wrap=not out.is_terminal)
+        out.print(line, soft_wrap=not out.is_terminal)
     covering = [t.name for t in certificate.theorems if t.covers and t.converges]
-    verdict = f"covered by {', '.join(covering)}" if covering else escape(certificate.advice)
-    out.print(f"[bold]verdict[/bold]: {verdict}", soft_wrap=not out.is_terminal)
+    verdict = f"covered by {', '.join(covering)}" if covering else certificate.advice
+    out.print(styled(("verdict", "bold"), f": {verdict}"), soft_wrap=not out.is_terminal)
 
 
 def _describe_ends(certificate: Certificate) -> list[str]:
@@ -169,7 +154,7 @@ def show_prediction(title: str, step_size: float | None, prediction: Json) -> No
     """Prints the exact curve, its limit and the stable step sizes."""
     out = console()
     name = next(key for key in prediction if key.endswith("_rmse"))
-    out.print(f"[bold]{title}[/bold]")
+    out.print(styled((title, "bold")))
     steps, errors = prediction["steps"], prediction[name]
     indices = {n for n, step in enumerate(steps) if step in (0, steps[-1])}
     indices |= {int(np.abs(steps - 10**power).argmin()) for power in range(len(str(steps[-1])))}
@@ -223,13 +208,13 @@ def show_figure(name: str, summary: Json, folder: Path) -> None:
     out.print(new_table(f"{name}: {FIGURES[name].caption}", columns, rows, num_left=2))
     for source, claims in verdicts.by_source(summary["claims"]).items():
         if claims:
-            out.print(f"[bold]{verdicts.HEADINGS[source]}[/bold]")
+            out.print(styled((verdicts.HEADINGS[source], "bold")))
         for claim in claims:
             _show_claim(out, claim)
     for note in verdicts.notes(summary):
-        out.print(f"[dim]({note})[/dim]", soft_wrap=not out.is_terminal)
+        out.print(styled((f"({note})", "dim")), soft_wrap=not out.is_terminal)
     runs = (f"{name} by {' and '.join(engines)}" for name, engines in summary["engines"].items())
-    out.print(f"[dim]run: {', '.join(runs)}[/dim]")
+    out.print(styled((f"run: {', '.join(runs)}", "dim")))
     out.print(f"written to {folder}: {list_names(folder)}")
 
 
@@ -242,28 +227,28 @@ def _show_claim(out: "Console", claim: Json) -> None:
     if again := verdicts.describe_independent(evidence):
         support.append(f"on independent runs: {again}")
     color, wrap = COLORS[verdict], not out.is_terminal
-    out.print(f"  [{color}]{verdict:13}[/{color}]  {claim['claim']}", soft_wrap=wrap)
-    out.print(f"{'':17}[dim]{'; '.join(support)}[/dim]", soft_wrap=wrap)
+    out.print(styled("  ", (f"{verdict:13}", color), f"  {claim['claim']}"), soft_wrap=wrap)
+    out.print(styled(f"{'':17}", ("; ".join(support), "dim")), soft_wrap=wrap)
 
 
 def show_plan(experiment: Experiment, left: Estimate, folder: Path) -> None:
     """Prints what a sweep is about to do, and what the part of it that is left will take."""
     out = console()
     axes = [(name, len(values)) for name, values in experiment.cases.items()]
-    axes += [("learner", len({unit.learner for unit in experiment.units}))]
+    axes += [("learner", len({whole.learner for whole in experiment.wholes}))]
     axes += [(name, np.size(values)) for name, values in experiment.grid.items()]
     axes += [("run", experiment.num_runs)]
-    out.print(f"[bold]{experiment.name}[/bold]: " + " x ".join(f"{n} {name}" for name, n in axes))
-    num_cells = sum(unit.num_cells for unit in experiment.units)
+    sizes = " x ".join(f"{n} {name}" for name, n in axes)
+    out.print(styled((experiment.name, "bold"), f": {sizes}"))
+    num_cells = sum(whole.num_cells for whole in experiment.wholes)
     cells = f"{num_cells:,} cells of {experiment.num_steps:,} steps"
-    units = f"{len(experiment.units):,} units: {experiment.num_updates():.3g} updates"
+    units = f"{experiment.num_units:,} units: {experiment.num_updates():.3g} updates"
     out.print(f"{cells} in {units}")
     if left.num_cells < num_cells:
         left_to_do = f"{left.num_cells:,} are left: {left.num_updates:.3g} updates"
         out.print(f"{num_cells - left.num_cells:,} of these cells are done, {left_to_do}")
     if left.num_cells:
-        minutes, seconds = divmod(round(left.seconds), 60)
-        duration = f"{minutes} min {seconds} s" if minutes else f"{max(1, seconds)} s"
+        duration = describe_duration(max(1, left.seconds))
         size = _format_bytes(float(left.num_bytes))
         out.print(f"expected: {duration} on this machine, {size} in {folder}")
 
@@ -284,9 +269,9 @@ def show_status(status: Status, folder: str | Path) -> None:
     remaining = f"{len(status.running)} units running, {status.left:,} cells left"
     out.print(f"{finished}, {status.diverged:,} of them diverged; {remaining}")
     for name, done, total in status.running:
-        out.print(f"[dim]running {name}: {100 * done / max(1, total):.0f}%[/dim]")
+        out.print(styled((f"running {name}: {100 * done / max(1, total):.0f}%", "dim")))
     for unit in status.aside:
-        out.print(f"[red]set aside[/red] {unit['unit']}: {unit['reason']}")
+        out.print(styled(("set aside", "red"), f" {unit['unit']}: {unit['reason']}"))
 
 
 def show_training(status: "TrainingStatus", folder: str | Path) -> None:
@@ -303,14 +288,14 @@ def _print_bar(out: "Console", name: str, share: float, folder: str | Path) -> N
 
     header = Table.grid(padding=(0, 1))
     bar = ProgressBar(total=1.0, completed=share, width=40)
-    header.add_row(f"[bold]{name}[/bold]", bar, f"{100 * share:.0f}%", str(folder))
+    header.add_row(styled((name, "bold")), bar, f"{100 * share:.0f}%", str(folder))
     out.print(header)
 
 
 def show_comparison(title: str, comparison: Json) -> None:
     """Prints learners from the best to the worst, with intervals and paired tests."""
     out = console()
-    out.print(f"[bold]{title}[/bold]: {comparison['measure']}", end=", ")
+    out.print(styled((title, "bold"), f": {comparison['measure']}"), end=", ")
     out.print(f"{comparison['runs']} runs of {comparison['steps']:,} steps")
     table = new_table("", ("learner", "final error (mean, 95 %)", "area", "diverged"))
     for row in comparison["rows"]:
@@ -322,7 +307,7 @@ def show_comparison(title: str, comparison: Json) -> None:
         difference = f"{pair['difference']:.3g} ({pair['low']:.3g} to {pair['high']:.3g})"
         wins = f"smaller in {pair['wins']} of {pair['runs']} runs, two-sided"
         names = f"{pair['smaller']} against {pair['larger']}"
-        out.print(f"{names}: {difference}; {wins} p = {pair['p_value']:.2g}", markup=False)
+        out.print(f"{names}: {difference}; {wins} p = {pair['p_value']:.2g}")
 
 
 def list_names(folder: Path) -> str:

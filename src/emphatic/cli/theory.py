@@ -3,12 +3,17 @@
 import dataclasses
 import inspect
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TYPE_CHECKING
 
 from ..agents import linear, NetworkSoftmax, over_states, Softmax, tabular
 from ..mdp import Problem
 from ..oracle.solution import FixedPoint
+from .output import console, styled
 from .parsing import load_array, load_target, parse_problem, problem_options, summary_line
+
+if TYPE_CHECKING:
+    from ..certify.certificate import Certificate
+    from .progress import OnStage
 
 
 @dataclasses.dataclass
@@ -74,17 +79,14 @@ class CertifyOptions(TargetOptions):
 
 def problems_command(arguments: list[str]) -> None:
     """List the named problems and their options."""
-    from rich.markup import escape
-
     from ..problems import NAMED
-    from .tables import console
 
     if arguments and arguments[0] not in ("-h", "--help"):
         raise ValueError(f"problems: got {arguments[0]!r}; this command takes no arguments")
     out = console()
     for name, build in NAMED.items():
-        summary = escape(summary_line(inspect.getdoc(build) or ""))
-        out.print(f"[bold cyan]{name}[/bold cyan]  {summary}")
+        summary = summary_line(inspect.getdoc(build) or "")
+        out.print(styled((name, "bold cyan"), f"  {summary}"))
         for option, (annotation, default, text) in problem_options(build).items():
             flag = f"--{option.replace('_', '-')}"
             usage = f"{flag} {default}" if annotation is not bool else flag
@@ -92,7 +94,7 @@ def problems_command(arguments: list[str]) -> None:
             choice = f" ({', '.join(map(str, values))})" if values else ""
             if default is True:
                 usage, choice = f"{flag}, --no-{option}", f" (default: {flag})"
-            out.print(f"    {usage}  [dim]{escape(text + choice)}[/dim]")
+            out.print(styled(f"    {usage}  ", (text + choice, "dim")))
 
 
 def solve_command(arguments: list[str]) -> None:
@@ -100,14 +102,22 @@ def solve_command(arguments: list[str]) -> None:
     problem, options, title = parse_problem("solve", SolveOptions, arguments)
     from ..oracle.solution import solve
     from . import plots, tables
+    from .progress import run_in_stages
 
     if options.plot is not None:
         plots.require_plot_file(options.plot)
     policy = problem.require_target(load_target(problem, options.target))
     problem = dataclasses.replace(problem, target=policy)
-    limits = {text: _limit(problem, text, options.ridge) for text in options.learners}
-    exact, notes = solve(problem, ridge=options.ridge)
-    exact |= limits
+
+    def compute(on_stage: "OnStage") -> tuple[dict[str, object], list[str]]:
+        on_stage("exact quantities")
+        exact, notes = solve(problem, ridge=options.ridge)
+        for text in options.learners:
+            on_stage(f"limit of {text}")
+            exact[text] = _limit(problem, text, options.ridge)
+        return exact, notes
+
+    exact, notes = run_in_stages(compute)
     if options.plot is not None:
         plots.draw_solution(options.plot, title, problem, exact)
     if options.json:
@@ -141,6 +151,7 @@ def certify_command(arguments: list[str]) -> int:
     from .. import schedules
     from ..certify.certificate import certify
     from . import tables
+    from .progress import run_in_stages
 
     def parse_schedule(flag: str, text: str | None) -> schedules.Polynomial | None:
         try:
@@ -149,17 +160,22 @@ def certify_command(arguments: list[str]) -> int:
             raise ValueError(f"{flag}: {error}") from None
 
     is_fixed = options.policy == "fixed"
-    certificate = certify(
-        problem,
-        load_target(problem, options.target) if is_fixed else _actor_policy(problem, options),
-        ridge=options.ridge,
-        step_size=parse_schedule("--step-size", options.step_size),
-        actor_step_size=parse_schedule("--actor-step-size", options.actor_step_size),
-        damping=options.damping,
-        theta=load_array("theta", options.theta, 1),
-        tolerance=options.tolerance,
-        theta_end=load_array("theta_end", options.theta_end, 1),
-    )
+
+    def compute(on_stage: "OnStage") -> "Certificate":
+        on_stage("assumptions and theorems")
+        return certify(
+            problem,
+            load_target(problem, options.target) if is_fixed else _actor_policy(problem, options),
+            ridge=options.ridge,
+            step_size=parse_schedule("--step-size", options.step_size),
+            actor_step_size=parse_schedule("--actor-step-size", options.actor_step_size),
+            damping=options.damping,
+            theta=load_array("theta", options.theta, 1),
+            tolerance=options.tolerance,
+            theta_end=load_array("theta_end", options.theta_end, 1),
+        )
+
+    certificate = run_in_stages(compute)
     if options.json:
         verdict = {name: getattr(certificate, name) for name in ("covered", "advice", "reached")}
         print(tables.as_json({"problem": title, **verdict, **vars(certificate)}))

@@ -8,6 +8,9 @@ from typing import Literal
 
 import numpy as np
 
+from .. import _work as work
+from .._files import atomic_write
+from .output import printable, shell_command
 from .parsing import parse_options, parse_path
 
 
@@ -47,6 +50,8 @@ class TrainOptions:
     """Also draw the curves, to curves.png in the same folder."""
     tensorboard: bool = False
     """Also log to TensorBoard, in the same folder."""
+    yes: bool = False
+    """Begin even what takes more than a day."""
 
 
 @dataclasses.dataclass
@@ -61,6 +66,7 @@ class EvaluateOptions:
     """Print JSON."""
 
 
+FASTEST = 1e-5  # seconds that a step of a run takes at the least
 # Of a training; those of earlier versions have only the second. (Importing `deep` takes seconds.)
 TRAINING_FILES = "training.json", "policy.safetensors"
 
@@ -84,17 +90,19 @@ def train_command(arguments: list[str]) -> None:
     arguments = [re.sub("^--seeds(?=$|=)", "--runs", text) for text in arguments]  # as it was named
     options = parse_options(TrainOptions, arguments, "emphatic train")
     use_cores(options.runs)
-    import xarray
-
     from .. import _validation as checks
-    from ..deep.plan import CURVES, is_finished
+    from ..deep.plan import CURVES, is_finished, require_room
     from ..deep.training import train
+    from ..experiments.curves import read_curves
     from ..figures import training as figure
     from . import progress, tables
 
     checks.count("steps", options.steps)
     checks.count("runs", options.runs)
     checks.seed(options.seed)
+    require_room(options.runs, options.steps)
+    size = f"train: {options.runs:,} runs of {options.steps:,} steps"
+    work.require_time(size, FASTEST * options.runs * options.steps, options.yes)
     seeds = range(options.seed, options.seed + options.runs)
     if seeds.stop > 2**32:
         raise ValueError(f"seed: got {seeds.stop - 1}; below 2^32 is required")
@@ -114,6 +122,7 @@ def train_command(arguments: list[str]) -> None:
         "runs",
         "plot",
         "tensorboard",
+        "yes",
     }  # the others are arguments of `train`
     settings = {key: value for key, value in vars(options).items() if key not in renamed}
     was_finished = is_finished(options.out, seeds, options.steps)
@@ -123,14 +132,17 @@ def train_command(arguments: list[str]) -> None:
         if board is not None:
             board.close()
     if options.plot:
-        with xarray.open_dataset(options.out / CURVES, engine="scipy") as dataset:
-            figure.write(dataset, options.out / "curves.png", "png")
+        content = figure.render(read_curves(options.out / CURVES), "png")
+        with atomic_write(options.out / "curves.png") as file:
+            file.write(content)
     if was_finished:
         size = f"{policies.num_steps} steps of {progress.describe_seeds(policies.seeds)}"
-        print(f"already there: {size} in {options.out}; larger --steps or --runs extend them")
+        note = f"already there: {size} in {options.out}; larger --steps or --runs extend them"
+        print(printable(note))
     else:
-        print(f"written to {options.out}: {tables.list_names(options.out)}")
-    print(f"next: emphatic evaluate {options.out}, emphatic report {options.out}")
+        print(printable(f"written to {options.out}: {tables.list_names(options.out)}"))
+    commands = (shell_command("emphatic", name, options.out) for name in ("evaluate", "report"))
+    print(f"next: {', '.join(commands)}")
 
 
 def _open_board(folder: Path):

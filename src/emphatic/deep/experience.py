@@ -4,7 +4,7 @@ import dataclasses
 import json
 import os
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Annotated, Any, TypeAlias, TypedDict
 
 import equinox as eqx
 import numpy as np
@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Integer
 
 from .. import _validation as check
 from .._files import checksum, read_arrays, write_arrays
+from .._schema import Count, parse_json, Rule, Seed, show
 from ..types import Array
 
 Observation: TypeAlias = Float[Array, " o"]
@@ -21,6 +22,17 @@ Action: TypeAlias = Float[Array, " a"] | Integer[Array, ""]
 
 FORMAT = "emphatic experience 1"
 METADATA = ("environment", "seed", "num_actions", "provenance")
+
+
+class Description(TypedDict):
+    """What a file says of its experience; the checksum is of all else."""
+
+    format: Annotated[str, Rule(repr(FORMAT), lambda text: text == FORMAT)]
+    environment: str
+    seed: Seed
+    num_actions: Count | None
+    provenance: dict[str, str]
+    checksum: str
 
 
 class Step(eqx.Module):
@@ -166,25 +178,26 @@ def save_experience(experience: Experience, path: str | os.PathLike) -> None:
 
 def load_experience(path: str | os.PathLike) -> Experience:
     """Reads experience that [save_experience] wrote; anything else is a `ValueError`."""
-    if not os.path.exists(path):
-        raise ValueError(f"path: {path} does not exist")
     try:
         arrays, metadata = read_arrays(path)
     except ValueError as error:
         raise ValueError(f"path: {path} cannot be read as experience: {error}") from None
-    try:
-        description = json.loads(metadata["experience"])
-        file_format, expected = description["format"], description.pop("checksum")
-    except (KeyError, TypeError, ValueError):
-        raise ValueError(f"path: {path} holds tensors, but no experience") from None
-    if file_format != FORMAT:
-        raise ValueError(f"path: {path} has the format {file_format!r}; {FORMAT!r} is required")
-    if expected != checksum(description, arrays):
+    if "experience" not in metadata:
+        raise ValueError(f"path: {path} holds tensors, but no experience")
+    origin = f"path: {path}, its description"
+    description = parse_json(metadata["experience"], Description, origin)
+    content = {name: value for name, value in description.items() if name != "checksum"}
+    if description["checksum"] != checksum(content, arrays):
         raise ValueError(f"path: {path} is damaged: its content has another checksum")
+    required, optional = {*FIELDS, "behavior"}, {"low", "high"}
+    for name in sorted(arrays.keys() ^ required):
+        if name not in optional:
+            problem = "lacks" if name in required else "has no use for"
+            raise ValueError(f"path: {path} {problem} {show(name)}")
+    fields: dict[str, Any] = {name: description[name] for name in METADATA}
+    fields |= {name: arrays[name] for name in ("behavior", *sorted(optional & arrays.keys()))}
     try:
-        steps = Step(**{name: arrays.pop(name) for name in FIELDS})
-        return Experience(steps, **arrays, **{name: description[name] for name in METADATA})
-    except KeyError as error:
-        raise ValueError(f"path: {path} lacks {error}") from None
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"path: {path}: {error}") from None
+        return Experience(Step(**{name: arrays[name] for name in FIELDS}), **fields)
+    except ValueError as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ValueError(f"path: {path}: {reason}") from None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import cast, Generic, TypeAlias
+from typing import Generic, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -14,10 +14,17 @@ import numpy as np
 from jaxtyping import Float, Integer, Shaped
 
 from .. import _validation as check
+from .._files import StrPath
 from ..types import Array, Key, named_leaves, Params, Scalar
 from . import replay, streams
 from .agents.agent import Agent, AgentState, Diagnostics, State
-from .checkpoint import Definition, load_checkpoint, require_definition, save_checkpoint
+from .checkpoint import (
+    Definition,
+    find_extent,
+    load_checkpoint,
+    require_definition,
+    save_checkpoint,
+)
 from .environments.environment import Environment
 from .evaluation import calibration, Evaluate, excursions
 from .replay import Count
@@ -135,9 +142,9 @@ def train_agent(
 
     if checkpoint is not None and os.path.exists(checkpoint):
         saved, arrays = load_checkpoint(checkpoint)
-        length = cast(int, saved.get("num_iterations", num_iterations))
+        length = find_extent(checkpoint, saved, arrays)["num_iterations"]
         require_definition(checkpoint, saved, define(min(length, num_iterations)))
-        state, history = _restore(arrays, state, len(keys))
+        state, history = _restore(checkpoint, arrays, state, len(seeds), len(keys))
     else:
         record(0, state, {})
     num_done = (len(history) - 1) * evaluate_every
@@ -246,13 +253,17 @@ def _learned_leaves(state: AgentState) -> list[tuple[str, jax.Array]]:
 
 
 def _restore(
-    arrays: dict[str, np.ndarray], state: State, num_runs: int
+    checkpoint: StrPath, arrays: dict[str, np.ndarray], state: State, num_seeds: int, num_runs: int
 ) -> tuple[State, list[Values]]:
     """Returns state and history of a checkpoint; the replay of the state stays as it is."""
     restored = named_leaves(state)
     for path, leaf in _learned_leaves(state):
-        saved = arrays[f"state.{path}"]
-        padded = np.concatenate([saved, *[saved[-1:]] * (num_runs - len(saved))])
+        saved, shape = arrays.get(f"state.{path}"), (num_seeds, *leaf.shape[1:])
+        if saved is None or (saved.shape, saved.dtype) != (shape, leaf.dtype):
+            got = "lacks it" if saved is None else f"has {saved.dtype} of shape {saved.shape}"
+            required = f"state.{path} with {leaf.dtype} of shape {shape} is required"
+            raise ValueError(f"checkpoint: {checkpoint} {got}; {required}")
+        padded = np.concatenate([saved, *[saved[-1:]] * (num_runs - num_seeds)])
         restored[path] = jax.device_put(padded, leaf.sharding)
     curves = {k.removeprefix("curves."): v for k, v in arrays.items() if k.startswith("curves.")}
     length = curves["finite"].shape[1]

@@ -5,16 +5,35 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 from .._files import atomic_write
-from .checkpoint import load_checkpoint
+from .._schema import Count, Probability, read_json, Rule
+from .._work import require_memory
+from .checkpoint import find_extent, FINITE, load_checkpoint, Seeds
 from .trained_policies import load_policies
 
 FORMAT = "emphatic training 1"
 PLAN, POLICIES, CURVES = "training.json", "policy.safetensors", "curves.nc"
 CHECKPOINTS = "checkpoint*.safetensors"  # one for all seeds that began together
+RUN_BYTES, STEP_BYTES = 50_000, 32  # of memory, at the least: networks, a transition
 GROWING = ("seeds", "steps", "experience")  # what may differ when a training is extended
+
+
+class _Fields(TypedDict):
+    """What `training.json` has to have."""
+
+    format: Annotated[str, Rule(repr(FORMAT), lambda text: text == FORMAT)]
+    algorithm: str
+    environment: str
+    kind: str
+    seeds: Seeds
+    steps: Count
+    discount: Probability
+    evaluate_every: Count
+    limit_ends: bool
+    max_steps: Count | None
+    experience: str | None
 
 
 @dataclass(frozen=True)
@@ -45,6 +64,13 @@ class TrainingStatus:
     diverged: int
 
 
+def require_room(num_runs: int, num_steps: int) -> None:
+    """A `ValueError` if runs with their replay need more memory than there is, at the least."""
+    size = f"runs: {num_runs:,} runs of {num_steps:,} steps"
+    num_bytes = num_runs * (RUN_BYTES + STEP_BYTES * num_steps)
+    require_memory(size, num_bytes, "take fewer runs or steps")
+
+
 def write_plan(folder: Path, plan: TrainingPlan) -> None:
     """Writes a plan to a folder, whole or not at all."""
     text = json.dumps({"format": FORMAT, **dataclasses.asdict(plan)}, indent=1)
@@ -57,13 +83,9 @@ def read_plan(folder: Path) -> TrainingPlan | None:
     path = folder / PLAN
     if not path.exists():
         return None
-    try:
-        fields: dict[str, Any] = json.loads(path.read_text())
-        if fields.pop("format") != FORMAT:
-            raise ValueError(f"it does not say {FORMAT!r}")
-        return TrainingPlan(**{**fields, "seeds": tuple(fields["seeds"])})
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"out: {path} cannot be read: {error}") from None
+    fields: dict[str, Any] = {**read_json(path, _Fields, "out")}
+    fields["seeds"] = tuple(fields["seeds"])
+    return TrainingPlan(**{f.name: fields[f.name] for f in dataclasses.fields(TrainingPlan)})
 
 
 def policy_kind(folder: Path) -> str | None:
@@ -102,8 +124,7 @@ def assign_checkpoints(folder: Path, plan: TrainingPlan) -> dict[Path, tuple[int
     """Returns the seeds of each checkpoint of a folder, and of one for those that are new."""
     seeds: dict[Path, tuple[int, ...]] = {}
     for path in sorted(folder.glob(CHECKPOINTS)):
-        definition, _ = load_checkpoint(path)
-        seeds[path] = tuple(json.loads(json.dumps(definition["seeds"])))
+        seeds[path] = tuple(find_extent(path, *load_checkpoint(path))["seeds"])
     begun = {seed for group in seeds.values() for seed in group}
     if (folder / POLICIES).exists() and not begun.issuperset(load_policies(folder).seeds):
         raise ValueError(
@@ -126,10 +147,11 @@ def training_status(folder: Path) -> TrainingStatus:
     done, diverged = 0, 0
     for path in sorted(folder.glob(CHECKPOINTS)):
         definition, arrays = load_checkpoint(path)
-        num_runs, num_evaluations = arrays["curves.finite"].shape
-        scale: Any = definition["evaluate_every"], definition["num_workers"]
-        done += num_runs * (num_evaluations - 1) * scale[0] * scale[1]
-        diverged += int((arrays["curves.finite"] == 0).any(1).sum())
+        extent = find_extent(path, definition, arrays)
+        num_runs, num_evaluations = arrays[FINITE].shape
+        steps = extent["evaluate_every"] * extent["num_workers"]
+        done += num_runs * (num_evaluations - 1) * steps
+        diverged += int((arrays[FINITE] == 0).any(1).sum())
     plan = read_plan(folder)
     if plan is None:  # a version before this one finished it
         policies = load_policies(folder)

@@ -24,6 +24,7 @@ from .plan import (
     POLICIES,
     policy_kind,
     require_extension,
+    require_room,
     TrainingPlan,
     write_plan,
 )
@@ -75,6 +76,7 @@ def train(
     - `on_evaluation`: The values that it is called with have the `seed` of each run, too.
     """
     check.probability("discount", discount)
+    require_room(len(seeds), steps)
     recording = None if experience is None else load_experience(experience)
     task = make_task(env, max_steps, recording)
     kind = kind or policy_kind(out) or policy_kinds(task)[0]

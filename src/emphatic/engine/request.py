@@ -40,10 +40,10 @@ def parse_count(name: str, value: object) -> int:
     return int(value)
 
 
-def parse_seeds(seeds: int | Iterable[int]) -> list[int]:
-    """Returns the seeds as a list; a number stands for all whole numbers below it."""
+def parse_seeds(seeds: int | Iterable[int]) -> Sequence[int]:
+    """Returns the seeds; a number stands for all whole numbers below it."""
     if isinstance(seeds, NUMBER):
-        return list(range(parse_count("seeds", seeds)))
+        return range(parse_count("seeds", seeds))
     values = list(seeds) if isinstance(seeds, Iterable) else [seeds]
     valid = all(isinstance(seed, int | np.integer) and 0 <= int(seed) < 2**64 for seed in values)
     if not values or not valid or len(set(values)) < len(values):

@@ -12,6 +12,7 @@ from jaxtyping import Float, Shaped
 from numpy.typing import ArrayLike
 
 from .._validation import unknown
+from .._work import require_memory
 from ..mdp import Problem
 from ..types import LearnerFactory
 from . import request, scan
@@ -20,12 +21,15 @@ from .experience import Experience, Program
 from .fused.values import FusionError
 from .request import Axes, Learners, Measures, Targets
 from .stream import Stream
-from .tasks import Job, num_cores, OnProgress, Results, run_tasks, Task, Windows
+from .tasks import CHUNK, Job, num_cores, OnProgress, Results, run_tasks, Task, Windows
 
 if TYPE_CHECKING:
     import xarray
 
 BLOCK = 4096  # lanes that one call advances
+# Of memory: what a window takes before anything is measured, a seed, and a curve with its state.
+WINDOW_BYTES, SEED_BYTES, CURVE_BYTES = 64, 128, 64
+WINDOWS_ADVICE = "take fewer seeds, values or windows"
 Engine: TypeAlias = Literal["auto", "fused", "scan"]
 """What runs learners: `fused` is vector code of the CPU, `scan` is JAX, `auto` chooses."""
 DType: TypeAlias = Literal["float32", "float64"]
@@ -126,6 +130,13 @@ class Prepared:
         self, seeds: Sequence[int], num_threads: int, on_progress: OnProgress | None = None
     ) -> "xarray.Dataset":
         """Runs these seeds, and returns their dataset; see [run]."""
+        num_curves = len(seeds) * sum(job.batch.num_lanes for job in self.jobs)
+        num_windows = len(self.windows.ends)
+        numbers = max(job.batch.num_state for job in self.jobs) if self.record_weights else 0
+        window_bytes = 2 + 16 * len(self.jobs[0].batch.measures) + 8 * numbers
+        num_bytes = num_curves * (CURVE_BYTES + num_windows * window_bytes)
+        size = f"seeds: {num_curves:,} curves of {num_windows:,} windows"
+        require_memory(size, num_bytes + SEED_BYTES * len(seeds), WINDOWS_ADVICE)
         jobs = [
             replace(job, results=Results(job, self.windows, len(seeds), self.record_weights))
             for job in self.jobs
@@ -209,6 +220,9 @@ def prepare(
         raise unknown("engine", engine, get_args(Engine))
     if dtype not in get_args(DType):
         raise unknown("dtype", dtype, get_args(DType))
+    num_windows = -(-num_steps // record_every)
+    advice = f"record_every: {num_windows:,} windows"
+    require_memory(advice, WINDOW_BYTES * num_windows + 16 * num_steps // CHUNK, WINDOWS_ADVICE)
     axes = request.parse_axes(grid or {})
 
     def make_factories(problem: Problem) -> dict[str, LearnerFactory]:

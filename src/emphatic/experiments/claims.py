@@ -1,15 +1,19 @@
 """Claims of processes on units: locked files, which end with their process however that ends."""
 
 import os
+import re
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from .._files import lock
+from .._files import lock, open_file
+from .locks import describe_owner, open_lock, ROOM, sign
 
 POLL_EVERY = 0.2  # seconds, while another process computes
+NAME = re.compile(r"[0-9a-f]{24}-[0-9a-f]{16}")  # of a unit
+COUNTS = re.compile(rb" *(\d{1,20}) +(\d{1,20})")
 
 
 @contextmanager
@@ -20,11 +24,10 @@ def claim(path: Path, num_updates: int) -> Generator[Callable[[int], None] | Non
     The file is removed at the end.
     """
     try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        message = f"cannot be written: {error.strerror}; what is finished is kept"
-        raise ValueError(f"path: {path} {message}") from None
-    with open(handle, "r+") as file:
+        file = open_lock(path)
+    except ValueError as error:
+        raise ValueError(f"{error}; what is finished is kept") from None
+    with file:
         if lock(file) is False or not _is_same_file(file, path):
             yield None
             return
@@ -35,9 +38,10 @@ def claim(path: Path, num_updates: int) -> Generator[Callable[[int], None] | Non
             if time.monotonic() - last_write > POLL_EVERY:
                 last_write = time.monotonic()
                 with suppress(OSError):  # a full disk is reported when a unit is saved
-                    os.pwrite(handle, f"{updates:20d} {num_updates:20d}".encode(), 0)
+                    os.pwrite(file.fileno(), f"{updates:20d} {num_updates:20d}".encode(), 0)
 
         try:
+            sign(file)
             record(0)
             yield record
         finally:
@@ -47,7 +51,7 @@ def claim(path: Path, num_updates: int) -> Generator[Callable[[int], None] | Non
 def _is_same_file(file: IO[str], path: Path) -> bool:
     """Whether an open file is still the one at this path."""
     try:
-        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+        return os.path.samestat(os.fstat(file.fileno()), os.lstat(path))
     except FileNotFoundError:
         return False
 
@@ -55,16 +59,38 @@ def _is_same_file(file: IO[str], path: Path) -> bool:
 def list_claims(folder: Path) -> list[tuple[str, int, int]]:
     """Lists the claims in a folder: their names, updates done, and all updates."""
     claims: list[tuple[str, int, int]] = []
-    for path in sorted(folder.glob("*")):
-        with suppress(FileNotFoundError), open(path) as file:  # it may have ended just now
+    for path in _claim_paths(folder):
+        with suppress(ValueError), open_file(path, "path") as file:  # it may have ended just now
             if lock(file, shared=True) is False:
-                done, total = (int(word) for word in file.read().split() or ("0", "0"))
+                counts = COUNTS.match(os.pread(file.fileno(), ROOM, 0))
+                done, total = map(int, counts.groups()) if counts else (0, 0)
                 claims.append((path.name, done, total))
     return claims
 
 
+def describe_claim(path: Path) -> str:
+    """Describes the process that has a claim, as far as it is known."""
+    with suppress(ValueError), open_file(path, "path") as file:
+        return describe_owner(file)
+    return "another process"
+
+
+def _claim_paths(folder: Path) -> list[Path]:
+    """The files in a folder that have the names of claims, and are no links to others."""
+    paths = (path for path in sorted(folder.glob("*")) if NAME.fullmatch(path.name))
+    return [path for path in paths if path.is_file() and not path.is_symlink()]
+
+
+def remove_stale(folder: Path) -> None:
+    """Removes the claims of processes that have ended."""
+    for path in _claim_paths(folder):
+        remove_if_unclaimed(path, path)
+
+
 def remove_if_unclaimed(path: Path, claim: Path) -> None:
     """Removes a file, unless a process holds the claim; the claim itself may be that file."""
-    with open(claim, "a") as file:
+    if path.is_symlink() or not path.is_file():
+        return
+    with open_lock(claim) as file:
         if lock(file):
             path.unlink(missing_ok=True)

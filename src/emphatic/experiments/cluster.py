@@ -1,45 +1,39 @@
 """The same units on a Dask cluster: on this machine, at a scheduler's address, or on SLURM."""
 
-import logging
-import os
 import pickle
-import re
 import resource
-import shutil
 import time
 import warnings
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, ExitStack, suppress
+from contextlib import suppress
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TYPE_CHECKING
 
-from .._validation import unknown
 from ..engine.source import install, trace
-from ..engine.tasks import num_cores, OnProgress
+from ..engine.tasks import OnProgress
 from .claims import POLL_EVERY
 from .completion import Claims, complete_with
 from .compute import compute
 from .experiment import Experiment, Unit
+from .locks import OnMessage
 from .provenance import provenance, versions
-from .store import begin, OnMessage, Store
+from .slurm import Jobs
+from .store import begin, Store
+from .workers import connect, require_cluster, silence_dask
 
 if TYPE_CHECKING:
     import xarray
 
-_MAX_DEATHS = 1  # of workers that a unit may cause on this machine
-_NUM_JOBS = 8  # workers on SLURM by default
-_CONNECT_TIMEOUT = 5.0  # seconds
 _LOOK_EVERY = 1.0  # seconds, at the workers
-_WORKER_TIMEOUT = 60.0  # seconds without a worker, after which a message says so
+_PATIENCE = 60.0  # seconds without a worker, after which a message says so
 _SPARE_FILES = 128  # that may be open besides those of units in flight
-_NO_ROUTES = {f"distributed.{role}.http.routes": [] for role in ("scheduler", "worker")}
-_IGNORE_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"  # it is for us alone
+_PAUSED = (
+    "the workers are paused, as Dask does with those that use 80 % of their memory; give them more "
+    "(dask worker --memory-limit), or none of them goes on"
+)
 _NO_SCHEDULER = "cluster: its scheduler is gone; what is finished is kept, run the same again"
-_NOT_INSTALLED = "cluster: {} is not installed; run pip install 'emphatic[cluster]'"
-_LOGGERS = ("distributed", "tornado", "asyncio")
 
 
 def complete(
@@ -72,133 +66,16 @@ def complete(
     num_missing = sum(store.missing_part(unit) is not None for unit in experiment.units)
     if num_missing:
         failed: list[str] = []
-        with _silence_dask(), _connect(address, num_workers, num_missing) as (client, renew):
-            capacity = _watch_capacity(client, renew, on_message)
+        size = num_workers, num_missing
+        with silence_dask(), connect(address, *size, on_message) as (client, jobs):
+            capacity = _watch_capacity(client, jobs, on_message)
             distribute = partial(_distribute, store, client, capacity, failed)
-            complete_with(store, experiment.units, distribute, on_progress)
+            complete_with(store, experiment.units, distribute, on_progress, on_message)
         for title in failed:
             on_message(
                 f"{title} is set aside: its workers died; run the same again to try it again"
             )
     return store
-
-
-def require_cluster(address: str, num_workers: int | None) -> None:
-    """Raises a `ValueError` if this cannot be a cluster."""
-    if find_spec("distributed") is None:
-        raise ValueError(_NOT_INSTALLED.format("Dask"))
-    if address == "local" and find_spec("cryptography") is None:
-        raise ValueError(_NOT_INSTALLED.format("cryptography"))
-    if address not in ("local", "slurm") and not re.fullmatch(r"(\w+://)?[^\s:/]+:\d+", address):
-        raise unknown("cluster", address, ("local", "slurm", "tcp://HOST:PORT"))
-    if num_workers is not None and num_workers < 1:
-        raise ValueError(f"num_workers: got {num_workers}; at least 1 is required")
-    if num_workers is not None and address not in ("local", "slurm"):
-        raise ValueError(f"num_workers: {address} has its own; leave it out")
-    if address == "slurm" and shutil.which("sbatch") is None:
-        raise ValueError(
-            "cluster: there is no sbatch here; slurm needs a machine that submits jobs"
-        )
-
-
-# The cluster
-
-
-@contextmanager
-def _connect(
-    address: str, num_workers: int | None, num_units: int
-) -> Generator[tuple[Any, Callable[[], object] | None], None, None]:
-    """Connects a client; yields it and what replaces jobs that ended, and ends all in the end."""
-    from distributed import Client
-
-    with ExitStack() as stack:
-        scheduler: Any = address
-        renew: Callable[[], object] | None = None
-        if address == "local":
-            num_workers = min(num_workers or num_cores(), num_units)
-            scheduler = stack.enter_context(_start_local(num_workers))
-        elif address == "slurm":
-            scheduler = stack.enter_context(_start_slurm())
-            renew = partial(scheduler.scale, min(num_workers or _NUM_JOBS, num_units))
-            renew()
-        try:
-            client = Client(scheduler, timeout=_CONNECT_TIMEOUT, set_as_default=False)
-        except (OSError, ValueError) as error:
-            raise ValueError(f"cluster: no scheduler answers at {address}: {error}") from None
-        yield stack.enter_context(client), renew
-
-
-@contextmanager
-def _start_local(num_workers: int) -> Generator[Any, None, None]:
-    """Starts processes on this machine, with one thread each, and again when they die.
-
-    They talk TLS with a certificate of their own, which is only in their memory: whoever else
-    connects is turned away. They have no dashboard, and serve nothing over HTTP.
-    """
-    from dask import config
-    from distributed import LocalCluster, Security
-
-    before = dict(os.environ)  # Dask sets the number of OpenMP's threads, also here
-    options: dict[str, Any] = {
-        "n_workers": num_workers,
-        "threads_per_worker": 1,
-        "processes": True,
-        "memory_limit": None,
-        "security": Security.temporary(),
-        "host": "127.0.0.1",
-        "dashboard_address": None,
-        "silence_logs": logging.CRITICAL,
-        "scheduler_kwargs": {
-            "allowed_failures": _MAX_DEATHS,
-            "dashboard_address": "127.0.0.1:0",  # a server without routes
-        },
-        "preload": [*config.get("distributed.worker.preload"), _IGNORE_CTRL_C],
-    }
-    try:
-        with config.set(_NO_ROUTES), LocalCluster(**options) as cluster:
-            yield cluster
-    except RuntimeError as error:
-        if "failed to start" not in str(error):
-            raise
-        raise ValueError(
-            f"cluster: its processes do not start ({error}); in a script of your own, call this "
-            "below `if __name__ == '__main__':`"
-        ) from error
-    finally:
-        for name in set(os.environ) - set(before):
-            del os.environ[name]
-        os.environ.update(before)
-
-
-def _start_slurm() -> Any:
-    """Starts a cluster of SLURM jobs, with none yet."""
-    from dask import config
-
-    try:
-        from dask_jobqueue.slurm import SLURMCluster
-    except ImportError:
-        raise ValueError(_NOT_INSTALLED.format("dask-jobqueue")) from None
-    for name in ("cores", "memory"):
-        if config.get(f"jobqueue.slurm.{name}", None) is None:
-            raise ValueError(f"cluster: jobqueue.slurm.{name} is not set in Dask's configuration")
-    return SLURMCluster(silence_logs="critical")
-
-
-@contextmanager
-def _silence_dask() -> Generator[None, None, None]:
-    """Silences Dask: what a person should know is reported here."""
-    names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] in _LOGGERS]
-    loggers = [logging.getLogger(name) for name in {*_LOGGERS, *names}]
-    levels = [logger.level for logger in loggers]
-    try:
-        for logger in loggers:
-            logger.setLevel(logging.CRITICAL)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Sending large graph")
-            yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
 
 
 # Units in flight
@@ -275,31 +152,35 @@ def _name_failure(unit: Unit, error: Exception) -> Exception:
     return failure
 
 
-def _watch_capacity(
-    client: Any, renew: Callable[[], object] | None, on_message: OnMessage
-) -> Callable[[], int]:
+def _watch_capacity(client: Any, jobs: Jobs | None, on_message: OnMessage) -> Callable[[], int]:
     """Returns what counts the units to have in flight: one per thread, and one per worker."""
     limit = max(1, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _SPARE_FILES)  # a file each
-    size, last_look, last_worker = 0, -_LOOK_EVERY, time.monotonic()
+    size, last_look, last_active = 0, -_LOOK_EVERY, time.monotonic()
 
     def count() -> int:
-        nonlocal size, last_look, last_worker
+        nonlocal size, last_look, last_active
         if time.monotonic() - last_look > _LOOK_EVERY:
             try:
                 threads = client.nthreads()
+                states = {w["status"] for w in client.scheduler_info()["workers"].values()}
             except OSError:
                 raise ValueError(_NO_SCHEDULER) from None
-            if renew is not None:
-                renew()
+            if jobs is not None:
+                jobs.renew(bool(threads))
             last_look, size = time.monotonic(), min(limit, sum(threads.values()) + len(threads))
-            if size:
-                last_worker = last_look
-            elif last_look - last_worker > _WORKER_TIMEOUT:
-                last_worker = float("inf")
-                on_message("the cluster has no worker; waiting for one")
+            if "running" in states:
+                last_active = last_look
+            elif last_look - last_active > _PATIENCE:
+                last_active = float("inf")
+                on_message(_PAUSED if "paused" in states else _describe_queue(jobs))
         return size
 
     return count
+
+
+def _describe_queue(jobs: Jobs | None) -> str:
+    state = f" (its jobs: {jobs.state})" if jobs is not None and jobs.state else ""
+    return f"the cluster has no worker; waiting for one{state}"
 
 
 def _own_modules(unit: Unit) -> dict[str, str]:

@@ -13,8 +13,8 @@ from ..engine import MEASURES, request
 from ..engine.expressions import trace_expression
 from ..engine.tasks import OnProgress
 from ..mdp import Problem
-from .completion import complete
-from .compute import run
+from .completion import announce, complete, OnStart
+from .compute import require_room, run
 from .dataset import measure_names
 from .experiment import Experiment
 from .store import load_dataset
@@ -56,12 +56,13 @@ def run_learners(
     folder: Path | None = None,
     title: str = "the problem",
     command: str = "",
+    on_start: OnStart | None = None,
     on_progress: OnProgress | None = None,
 ) -> "xarray.Dataset":
     """Runs learners, as [parse_learner] reads them, on the same streams; returns their errors.
 
     With a folder the errors are kept in a store, with the title of the problem and the command,
-    and the same call resumes.
+    and the same call resumes. For `on_start` see [announce].
     """
     if len(set(learners)) < max(2, len(learners)):
         raise ValueError(f"learners: got {len(learners)}; two or more different ones are required")
@@ -84,6 +85,8 @@ def run_learners(
         definitions={text: trace_expression(text).definition for text in learners},
         metadata={"measures": [measure], "runs": num_runs, "command": command},
     )
+    require_room(experiment, in_memory=True)
+    announce(experiment, folder, on_start)
     if folder is None:
         dataset = run(experiment, on_progress=on_progress)
         if dataset.attrs["interrupted"]:

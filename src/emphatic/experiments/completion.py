@@ -1,6 +1,7 @@
 """Completes an experiment: computes what is missing, next to any other processes."""
 
 import time
+import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, ExitStack
 from functools import partial
@@ -9,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from ..engine.tasks import OnProgress
 from .claims import POLL_EVERY
-from .compute import compute
+from .compute import compute, Estimate, estimate
 from .experiment import Experiment, Unit
+from .locks import OnMessage, PATIENCE
 from .plan import ASIDE
-from .store import begin, OnMessage, Store
+from .store import begin, missing_cells, Store
 
 if TYPE_CHECKING:
     import xarray
@@ -22,6 +24,19 @@ Claims = Iterator[tuple[Unit, OnProgress] | None]
 
 Compute = Callable[[Claims], Generator[tuple[Unit, "xarray.Dataset | None"], None, None]]
 """Computes units in any order, taking the next when there is room; None for one that failed."""
+
+
+OnStart = Callable[[Estimate], None]
+"""A callback, called with what is left of long work before it begins."""
+
+MANY = 10**9  # updates that may take more than a day, by the slowest engine
+
+
+def announce(experiment: Experiment, folder: Path | None, on_start: OnStart | None) -> None:
+    """Calls `on_start` with what a folder lacks of an experiment, if that may take long."""
+    if on_start is not None and experiment.num_updates() > MANY:
+        num_left = None if folder is None else missing_cells(experiment, folder)
+        on_start(estimate(experiment, num_left))
 
 
 def complete(
@@ -46,19 +61,23 @@ def complete(
                 yield unit, compute(unit, num_threads, report)
 
     store = begin(experiment, folder, on_message)
-    complete_with(store, experiment.units, compute_in_turn, on_progress)
+    complete_with(store, experiment.units, compute_in_turn, on_progress, on_message)
     return store
 
 
 def complete_with(
-    store: Store, units: Sequence[Unit], compute: Compute, on_progress: OnProgress | None = None
+    store: Store,
+    units: Sequence[Unit],
+    compute: Compute,
+    on_progress: OnProgress | None = None,
+    on_message: OnMessage | None = None,
 ) -> None:
     """Computes what is missing of units, by whatever means, and keeps each once it is finished.
 
-    What another process computes is waited for, and computed here if that ends without it.
+    What another process computes is waited for, and computed here if that ends without it; whose
+    it is, is said.
     """
-    for path in (store.folder / ASIDE).glob("*.json"):  # they are tried again
-        path.unlink(missing_ok=True)
+    _forget_reasons(store.folder / ASIDE)
     total = sum(unit.num_updates for unit in units)
     pending = [part for unit in units if (part := store.missing_part(unit)) is not None]
     done = total - sum(unit.num_updates for unit in pending)
@@ -74,6 +93,7 @@ def complete_with(
 
     def claim_pending() -> Claims:
         nonlocal done, pending
+        waits_from, tell = None, on_message or warnings.warn
         while pending:
             waiting: list[Unit] = []
             for unit in pending:
@@ -88,6 +108,10 @@ def complete_with(
                         open_claims[unit] = stack.pop_all()
                         yield unit, partial(report_unit, record)
             if len(waiting) == len(pending) and not open_claims:
+                waits_from = waits_from or time.monotonic()
+                if time.monotonic() - waits_from > PATIENCE:
+                    waits_from = float("inf")  # it is said once
+                    tell(f"waiting for {store.describe_claim(waiting[0])}")
                 time.sleep(POLL_EVERY)
             elif waiting:
                 yield None
@@ -105,3 +129,11 @@ def complete_with(
     finally:
         for stack in open_claims.values():
             stack.close()
+
+
+def _forget_reasons(folder: Path) -> None:
+    """Forgets why units were set aside: they are tried again."""
+    if not folder.is_symlink():
+        for path in folder.glob("*.json"):
+            if path.is_file() and not path.is_symlink():
+                path.unlink(missing_ok=True)

@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import engine as engines
+from .._work import require_memory
 from ..engine.tasks import num_cores, OnProgress
 from .dataset import assemble, describe
-from .experiment import BLOCK, Experiment, Unit
+from .experiment import BLOCK, Experiment, Unit, UNIT_BYTES
 
 if TYPE_CHECKING:
     import xarray
 
 MAX_PROGRAMS = 4  # compiled programs that wait for more units
 PROBE = 10_000  # steps of a run that shows how fast a learner is
+PROBE_CELLS = 4096  # and how many curves it has at most
+UNIT_CELL_BYTES = 24  # of memory for a number of a unit: its sum, its mean, its copies
+CELL_BYTES = 10  # for a number of all results, while they are assembled
 
 _programs: dict[Hashable, tuple[Unit, engines.Prepared]] = {}
 _lock = Lock()
@@ -77,40 +81,66 @@ def compute(
 
 @dataclass(frozen=True)
 class Estimate:
-    """What units take: cells (curves), units, updates, seconds and bytes of results."""
+    """What is left of an experiment: cells (curves), updates, seconds and bytes of results."""
 
     num_cells: int
-    num_units: int
     num_updates: int
     seconds: float
     num_bytes: int
 
 
-def estimate(experiment: Experiment, units: Sequence[Unit] | None = None) -> Estimate:
-    """Estimates what units take, from a short run of each learner on its first problem.
+def require_room(experiment: Experiment, in_memory: bool) -> None:
+    """A `ValueError` if the units, or all of the results, are more than there is memory for.
 
-    By default they are all of the experiment; pass those that are left of it.
+    It is found from the numbers of learners, runs and windows alone.
     """
-    units, seconds, num_bytes = experiment.units if units is None else units, 0.0, 0
+    num_windows = -(-experiment.num_steps // experiment.window())
+    curve = num_windows * max(1, len(experiment.measures)) * len(experiment.targets or [None])
+    num_cells = sum(whole.num_cells for whole in experiment.wholes)
+    num_runs = min(BLOCK, experiment.num_runs)
+    largest = max(whole.num_cells // len(whole.runs) for whole in experiment.wholes) * num_runs
+    num_bytes = UNIT_BYTES * experiment.num_units + UNIT_CELL_BYTES * largest * curve
+    num_bytes += CELL_BYTES * num_cells * curve if in_memory else 0
+    size = f"{num_cells:,} curves of {num_windows:,} windows"
+    require_memory(f"{experiment.name}: {size}", num_bytes, "take fewer runs, values or windows")
+
+
+def estimate(experiment: Experiment, num_left: Sequence[int] | None = None) -> Estimate:
+    """Estimates what an experiment takes, from a short run of each learner on its first problem.
+
+    By default that is all of it; else of each of its `wholes` so many cells are left.
+    """
+    wholes, seconds, num_bytes, num_updates = experiment.wholes, 0.0, 0, 0
+    num_left = [whole.num_cells for whole in wholes] if num_left is None else num_left
     num_steps = min(experiment.num_steps, PROBE)
     short = dataclasses.replace(experiment, num_steps=num_steps, num_records=1)
     num_windows = -(-experiment.num_steps // experiment.window())
-    for name in dict.fromkeys(unit.learner for unit in units):
-        learner_units = [unit for unit in units if unit.learner == name]
-        probe = dataclasses.replace(learner_units[0], experiment=short)
+    left = {whole: count for whole, count in zip(wholes, num_left, strict=True) if count}
+    for name in dict.fromkeys(whole.learner for whole in left):
+        parts = [whole for whole in left if whole.learner == name]
+        probe = _cut(dataclasses.replace(parts[0], experiment=short))
         started = time.perf_counter()
         compute(probe)
         compiled = time.perf_counter()
         dataset = compute(probe)
         duration = time.perf_counter() - compiled
-        for unit in learner_units:
-            seconds += duration * unit.num_updates / probe.num_updates
-            num_bytes += dataset.nbytes * num_windows * unit.num_cells // probe.num_cells
-        num_programs = len({unit.case for unit in learner_units})
-        seconds += num_programs * max(0.0, compiled - started - duration)
-    num_cells = sum(unit.num_cells for unit in units)
-    num_updates = sum(unit.num_updates for unit in units)
-    return Estimate(num_cells, len(units), num_updates, seconds, num_bytes)
+        for whole in parts:
+            updates = left[whole] * whole.num_updates // whole.num_cells
+            seconds += duration * updates / probe.num_updates
+            num_bytes += dataset.nbytes * num_windows * left[whole] // probe.num_cells
+            num_updates += updates
+        seconds += len(parts) * max(0.0, compiled - started - duration)
+    return Estimate(sum(left.values()), num_updates, seconds, num_bytes)
+
+
+def _cut(unit: Unit) -> Unit:
+    """Returns a part of a unit with few cells: of its first runs and of the first of its values."""
+    unit, grid = dataclasses.replace(unit, runs=tuple(unit.runs[:BLOCK])), dict(unit.grid)
+    for axis, values in unit.grid.items():
+        num_others = unit.num_cells // len(values)
+        grid[axis] = values[: max(1, PROBE_CELLS // num_others)]
+        unit = dataclasses.replace(unit, grid=dict(grid))
+    return unit
 
 
 def run(
@@ -123,6 +153,7 @@ def run(
     elsewhere, and `interrupted` is 1. Where not even one was finished there is nothing to return,
     and `KeyboardInterrupt` is raised.
     """
+    require_room(experiment, in_memory=True)
     done, total = 0, experiment.num_updates()
     results: dict[tuple[int, str], list[xarray.Dataset]] = {}
 

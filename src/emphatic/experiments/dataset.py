@@ -1,11 +1,14 @@
 """The results of units in one dataset: cases, learners and the grid become its dimensions."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
-from typing import TYPE_CHECKING, TypedDict
+from typing import Annotated, TYPE_CHECKING, TypedDict
 
 import numpy as np
 
+from .._schema import Count, Rule
+from .._work import require_memory
 from ..engine import request
 from .experiment import Experiment
 from .provenance import PACKAGES
@@ -14,14 +17,24 @@ if TYPE_CHECKING:
     import xarray
 
 
+Value = Annotated[
+    object, Rule("a number, a text or a truth", lambda value: not isinstance(value, dict | list))
+]
+"""A value of an argument of a problem."""
+DIFFERENT = Rule("a list of different values", lambda values: 0 < len(set(values)) == len(values))
+NOT_EMPTY = Rule("something in it", len)
+
+LARGE = 10**8  # bytes of an array, from which on it is asked whether there are as many
+
+
 class Layout(TypedDict):
     """What a dataset of an experiment looks like, as JSON can hold it."""
 
-    cases: dict[str, list[object]]
-    learners: dict[str, list[str]]  # the axes of the grid that each takes
-    grid: dict[str, list[float]]
-    num_runs: int
-    attributes: dict[str, object]
+    cases: dict[str, Annotated[list[Value], NOT_EMPTY]]
+    learners: Annotated[dict[str, list[str]], NOT_EMPTY]  # the axes of the grid that each takes
+    grid: dict[str, Annotated[list[float], DIFFERENT]]
+    num_runs: Count
+    attributes: dict[str, str | bool | int | float]
 
 
 def describe(experiment: Experiment) -> Layout:
@@ -29,7 +42,7 @@ def describe(experiment: Experiment) -> Layout:
     axes = request.parse_axes(experiment.grid)
     return {
         "cases": {name: list(values) for name, values in experiment.cases.items()},
-        "learners": {unit.learner: list(unit.grid) for unit in experiment.units},
+        "learners": {whole.learner: list(whole.grid) for whole in experiment.wholes},
         "grid": {name: values.tolist() for name, values in axes.items()},
         "num_runs": experiment.num_runs,
         "attributes": {
@@ -45,7 +58,8 @@ def describe(experiment: Experiment) -> Layout:
 class _Assembly:
     """Arrays that the results of units are written into, with NaN where there is none."""
 
-    def __init__(self, layout: Layout):
+    def __init__(self, layout: Layout, origin: str):
+        self.origin = origin
         self.cases, self.learners = layout["cases"], list(layout["learners"])
         self.grid, self.num_runs = layout["grid"], layout["num_runs"]
         self.shape = tuple(map(len, self.cases.values()))
@@ -79,6 +93,8 @@ class _Assembly:
             texts[index] = result.attrs[name]
         inner = {str(axis): result[axis].values for axis in result.dims if axis not in lanes}
         for axis, labels in inner.items():
+            if axis in ("learner", *self.cases):
+                raise ValueError(f"{self.origin}: a unit of {learner!r} has an axis {axis!r}")
             self._extend(axis, labels)
         for name, variable in result.data_vars.items():
             inner_axes = tuple(str(axis) for axis in variable.dims if axis in inner)
@@ -94,10 +110,17 @@ class _Assembly:
             array[index[:-1] if is_private else index][cells] = values[broadcast]
 
     def _array(self, name: str, axes: tuple[str, ...], dtype: np.dtype) -> np.ndarray:
+        if name in self.coordinates:
+            raise ValueError(f"{self.origin}: {name!r} is an axis, and measured in a unit")
         if name not in self.arrays:
             shape = tuple(len(self.coordinates[axis]) for axis in axes)
+            if (num_bytes := math.prod(shape) * dtype.itemsize) > LARGE:
+                require_memory(f"{self.origin}: {name!r}", num_bytes)
             self.arrays[name] = axes, np.full(shape, _empty(dtype), dtype)
-        return self.arrays[name][1]
+        known_axes, array = self.arrays[name]
+        if known_axes != axes or array.dtype.kind != dtype.kind:
+            raise ValueError(f"{self.origin}: {name!r} has other axes, or another type, in a unit")
+        return array
 
     def _extend(self, axis: str, labels: np.ndarray) -> None:
         """Makes room for labels that no result had before: other features have other weights."""
@@ -129,16 +152,20 @@ def _empty(dtype: np.dtype) -> float | int | str:
 
 
 def assemble(
-    layout: Layout, results: Callable[[int, str], Iterable["xarray.Dataset"]], complete: bool = True
+    layout: Layout,
+    results: Callable[[int, str], Iterable["xarray.Dataset"]],
+    complete: bool = True,
+    origin: str = "results",
 ) -> "xarray.Dataset":
     """Assembles the datasets of units in one, with the cases, learners and grid as dimensions.
 
     A learner that does not take an axis of the grid is the same along it. If `results`, from the
-    number of a case and the name of a learner, are not complete, the rest is NaN.
+    number of a case and the name of a learner, are not complete, the rest is NaN. `origin` begins
+    the error where units do not fit each other.
     """
     import xarray
 
-    assembly = _Assembly(layout)
+    assembly = _Assembly(layout, origin)
     for case in range(int(np.prod(assembly.shape))):
         for learner in assembly.learners:
             for result in results(case, learner):

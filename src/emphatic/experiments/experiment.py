@@ -2,8 +2,10 @@
 
 import dataclasses
 import itertools
+import math
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, TYPE_CHECKING, TypeAlias
 
@@ -12,6 +14,8 @@ from numpy.typing import ArrayLike
 
 from .. import _validation as checks
 from .._files import checksum, Json
+from .._schema import show
+from .._work import require_memory
 from ..engine import Engine, request
 from ..engine.expressions import parse_learner
 from ..engine.source import trace
@@ -24,11 +28,24 @@ if TYPE_CHECKING:
 
 FORMAT = 1  # of what a definition means: a change of it makes every result another one
 BLOCK = 10  # runs of a unit
+MAX_NAME = 200  # bytes; results of a trial and temporary files need more
+ADDRESS = re.compile("[0-9a-f]{24}")  # of curves, by their definition
+UNIT_BYTES = 4000  # of memory that a unit takes while it is listed
 
 Target: TypeAlias = Callable[[Problem], ArrayLike | None]
 """A target policy of a problem; None is the problem's own."""
 Learners: TypeAlias = Mapping[str, LearnerFactory | Learner[Any, Any] | str]
 """Learners by name, functions that make them from values of the grid, or expressions."""
+
+
+def require_name(name: str) -> None:
+    """Raises a `ValueError` for a name that no folder can have, or that leads out of its folder."""
+    is_plain = isinstance(name, str) and name.isprintable() and name.strip() and "/" not in name
+    if not is_plain or name in (".", "..") or len(name.encode()) > MAX_NAME:
+        raise ValueError(
+            f"name: got {show(name)}; that of a folder is required: printable, without /, and of "
+            f"at most {MAX_NAME} bytes"
+        )
 
 
 @dataclass(frozen=True)
@@ -87,6 +104,7 @@ class Experiment:
     metadata: Json = dataclasses.field(default_factory=dict[str, object])
 
     def __post_init__(self):
+        require_name(self.name)
         checks.count("num_runs", self.num_runs)
         checks.count("num_steps", self.num_steps)
         if self.num_records is not None:
@@ -103,7 +121,7 @@ class Experiment:
 
     def __getstate__(self) -> dict[str, object]:
         """Leaves out the units: each is sent to a worker with its own problem alone."""
-        return {name: value for name, value in vars(self).items() if name != "units"}
+        return {name: v for name, v in vars(self).items() if name not in ("units", "wholes")}
 
     def points(self) -> list[dict[str, object]]:
         """Returns the arguments of every case."""
@@ -125,12 +143,27 @@ class Experiment:
 
     @cached_property
     def units(self) -> tuple["Unit", ...]:
-        """The units of work, in order; whatever is wrong with the experiment is raised here.
+        """The units of work, in order, which are [wholes] in blocks of runs.
 
         They follow from the experiment alone, never from who computes them.
         """
+        advice = "take fewer runs"
+        require_memory(f"runs: {self.num_units:,} units", UNIT_BYTES * self.num_units, advice)
+        blocks = (range(n, min(n + BLOCK, self.num_runs)) for n in range(0, self.num_runs, BLOCK))
+        runs = [tuple(block) for block in blocks]
+        return tuple(replace(whole, runs=block) for whole in self.wholes for block in runs)
+
+    @property
+    def num_units(self) -> int:
+        """How many units of work there are."""
+        return len(self.wholes) * -(-self.num_runs // BLOCK)
+
+    @cached_property
+    def wholes(self) -> tuple["Unit", ...]:
+        """Each learner in each case, as a unit with all runs, from which sizes are computed before
+        units are listed; whatever is wrong with the experiment is raised here."""
         axes = request.parse_axes(self.grid)
-        units: list[Unit] = []
+        wholes: list[Unit] = []
         for case, point in enumerate(self.points()):
             problem = self.build(**point)
             factories = request.parse_learners(self.learners(problem), axes, problem)
@@ -140,11 +173,9 @@ class Experiment:
             for name, factory in factories.items():
                 learner_axes = request.learner_axes(factory, axes)
                 grid = {axis: tuple(values.tolist()) for axis, values in learner_axes.items()}
-                for first in range(0, self.num_runs, BLOCK):
-                    runs = tuple(range(first, min(first + BLOCK, self.num_runs)))
-                    units.append(Unit(self, problem, case, name, grid, runs))
+                wholes.append(Unit(self, problem, case, name, grid, range(self.num_runs)))
         request.parse_count("record_every", self.window())
-        return tuple(units)
+        return tuple(wholes)
 
     def learner(self, problem: Problem, name: str) -> LearnerFactory | Learner[Any, Any]:
         """Returns a learner of a problem, or the function that makes it; expressions are parsed."""
@@ -166,7 +197,7 @@ class Experiment:
 
     def num_updates(self) -> int:
         """Returns how many updates of learners a run of the experiment makes."""
-        return sum(unit.num_updates for unit in self.units)
+        return sum(whole.num_updates for whole in self.wholes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,12 +209,12 @@ class Unit:
     case: int
     learner: str
     grid: Mapping[str, tuple[float, ...]]  # the axes that the learner takes
-    runs: tuple[int, ...]
+    runs: Sequence[int]
 
     @property
     def num_cells(self) -> int:
         """How many curves it has: one for each point of the grid and each run."""
-        return int(np.prod([len(values) for values in self.grid.values()])) * len(self.runs)
+        return math.prod(map(len, self.grid.values())) * len(self.runs)
 
     @property
     def num_updates(self) -> int:

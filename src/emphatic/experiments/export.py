@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .._files import atomic_write
+from .curves import CURVES, read_curves
 from .plan import EXPERIMENT
-from .shards import read
 from .store import load
 
 if TYPE_CHECKING:
@@ -13,22 +13,18 @@ if TYPE_CHECKING:
     import xarray
 
 FORMATS = ("csv", "parquet", "netcdf")
-CURVES = "curves.nc"  # of a training
 
 
 def read_results(folder: Path) -> dict[str, "xarray.Dataset"]:
     """Reads the results in the folder of a sweep, a figure or a training: of each experiment."""
-    import xarray
-
     if (folder / EXPERIMENT).exists():
         return {"": load(folder)}
     if (folder / CURVES).exists():
-        with xarray.open_dataset(folder / CURVES, engine="scipy") as dataset:
-            return {"": dataset.load()}
+        return {"": read_curves(folder / CURVES)}
     results: dict[str, xarray.Dataset] = {}
     for path in sorted((folder / "data").glob("*")):
         if path.suffix == ".safetensors":
-            results[path.stem] = read(path)[0]
+            results[path.stem] = read_curves(path)
         elif (path / EXPERIMENT).exists():
             results[path.name] = load(path)
     if not results:
@@ -43,6 +39,8 @@ def to_table(dataset: "xarray.Dataset") -> "pandas.DataFrame":
 
     What has axes besides those of all curves, such as recorded weights, is left out.
     """
+    if "diverged" not in dataset:
+        raise ValueError("folder: its results do not say which runs diverged, so have no table")
     axes = dataset["diverged"].dims
     names = [
         name

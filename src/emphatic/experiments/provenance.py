@@ -6,9 +6,19 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from subprocess import DEVNULL
+from typing import NotRequired, TypedDict
 
 PACKAGES = ("emphatic", "jax", "numpy", "llvmlite")
 """The packages that results depend on."""
+
+
+class Provenance(TypedDict):
+    """What a result depends on besides its definition."""
+
+    versions: dict[str, str]
+    commit: NotRequired[str | None]
+    engine: NotRequired[str]
+    device: NotRequired[str]
 
 
 @cache
@@ -32,8 +42,8 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
 
 
-def provenance(engine: str) -> dict[str, object]:
-    """Returns what a result depends on besides its definition: versions, source and device."""
+def provenance(engine: str) -> Provenance:
+    """Returns what a result of an engine depends on here: versions, source and device."""
     device = f"CPU, {platform.machine()}"
     if engine == "scan":
         import jax

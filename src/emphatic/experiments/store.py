@@ -1,56 +1,40 @@
 """Finished units on disk: kept under what defines them, whole or not at all, never rewritten."""
 
+import itertools
 import json
 import os
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast, TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
-from .._files import atomic_write, lock, make_folder, PARTIAL, StrPath
-from ..problems import save as save_problem
+from .._files import atomic_write, PARTIAL, StrPath
+from .._schema import read_json
+from ..mdp import Problem
+from ..problems import load as load_problem, save as save_problem
+from ..problems.file import require_digest
 from . import claims, plan
 from .dataset import assemble
 from .experiment import Experiment, Selection, Unit
+from .locks import make_own_folder, OnMessage, open_lock, require_no_link, wait_for_lock
 from .plan import ASIDE, Plan, PROBLEMS, RUNNING, UNITS
-from .provenance import provenance
-from .shards import read, read_description, write
+from .provenance import Provenance, provenance
+from .shards import write
+from .units import describe, Description, find_unit, put_aside, read_unit, Shard, SUFFIX
 
 if TYPE_CHECKING:
     import xarray
 
-OnMessage = Callable[[str], None]
-"""A callback: it is called with a sentence for the user."""
 
+class Reason(TypedDict):
+    """Why a unit is set aside, as a file in `aside` says it."""
 
-class Description(TypedDict):
-    """What the file of a unit says that it is."""
-
-    address: str
-    definition: dict[str, object]
-    grid: dict[str, tuple[float, ...]]
-    runs: list[int]
-    diverged: int
-    provenance: dict[str, object]
-
-
-@dataclass(frozen=True)
-class Shard:
-    """A finished unit on disk: the grid and the runs that it has, and how many cells diverged."""
-
-    path: Path
-    grid: Mapping[str, tuple[float, ...]]
-    runs: tuple[int, ...]
-    diverged: int
-
-    @property
-    def num_cells(self) -> int:
-        """How many cells it has."""
-        return int(np.prod([len(values) for values in self.grid.values()])) * len(self.runs)
+    unit: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -74,27 +58,36 @@ class Store:
     def selection(self) -> Selection | None:
         """How hyper-parameters are chosen."""
         choice = self.plan["about"].get("selection")
-        return None if choice is None else Selection(**cast(dict[str, Any], choice))
+        return choice and Selection(choice["measure"], choice["by"], choice["runs"])
 
     @property
     def measures(self) -> list[str]:
         """The measures that a file asked for; none where the experiment was not read from one."""
-        return list(cast(list[str], self.plan["about"].get("measures", [])))
+        return list(self.plan["about"].get("measures", []))
 
     @property
     def text(self) -> str:
         """The file that the experiment was read from, if it was."""
-        return cast(str, self.plan["about"].get("text", ""))
+        return self.plan["about"].get("text", "")
 
     @property
     def options(self) -> str:
         """The options of the command line that changed what the file says."""
-        return cast(str, self.plan["about"].get("options", ""))
+        return self.plan["about"].get("options", "")
 
     @property
     def problems(self) -> list[Path]:
         """The files of the problems, one for each case."""
         return [self.folder / PROBLEMS / f"{digest}.npz" for digest in self.plan["problems"]]
+
+    def load_problems(self) -> list[Problem]:
+        """Loads the problems, one for each case; a `ValueError` names a file that is damaged."""
+        try:
+            for path in self.problems:
+                require_digest(path, path.stem)
+            return [load_problem(path) for path in self.problems]
+        except ValueError as error:
+            raise ValueError(f"{error}; run the same again to repair it") from None
 
     def covered_cells(self, cells: Cells | Unit) -> np.ndarray:
         """Returns which cells are there, by the axes of the grid and the runs."""
@@ -126,7 +119,7 @@ class Store:
             present = {**shard.grid, "run": shard.runs}
             common = {a: [v for v in values if v in present[a]] for a, values in labels.items()}
             if all(common.values()):
-                diverged = read(shard.path)[0]["diverged"]
+                diverged = read_unit(shard.path)[0]["diverged"]
                 diverged = diverged.any([axis for axis in diverged.dims if axis not in labels])
                 rows = np.ix_(*(np.isin(values, common[a]) for a, values in labels.items()))
                 mask[rows] |= diverged.sel(common).transpose(*labels).values
@@ -154,6 +147,11 @@ class Store:
         """Claims a unit for this process; see [claim]."""
         return claims.claim(self.folder / RUNNING / unit.file_name, unit.num_updates)
 
+    def describe_claim(self, unit: Unit) -> str:
+        """Describes a unit, and the process that has claimed it."""
+        owner = claims.describe_claim(self.folder / RUNNING / unit.file_name)
+        return f"{unit.title}, which is computed by {owner}"
+
     def save(self, unit: Unit, dataset: "xarray.Dataset") -> None:
         """Writes a finished unit, unless it is there.
 
@@ -161,17 +159,10 @@ class Store:
         """
         attributes = dict(dataset.attrs)
         origin = attributes.pop("provenance", None) or provenance(attributes["engine"])
-        diverged = dataset["diverged"].any("time") if "diverged" in dataset else np.zeros(1)
-        description: Description = {
-            "address": unit.address,
-            "definition": unit.definition,
-            "grid": dict(unit.grid),
-            "runs": list(unit.runs),
-            "diverged": int(diverged.sum()),
-            "provenance": origin,
-        }
+        description = describe(unit, dataset, origin)
         path = self.path(unit)
         if not path.exists():
+            require_no_link(path)
             try:
                 write(path, dataset.drop_attrs(deep=False).assign_attrs(attributes), description)
             except ValueError as error:
@@ -183,14 +174,16 @@ class Store:
         path = self.path(unit)
         if not path.exists():
             return False
-        self._add(path, cast(Description, read_description(path)))
+        self._add(path, find_unit(path))
         return True
 
     def set_aside(self, unit: Unit, reason: str) -> None:
         """Records that a unit cannot be computed, and why; the next run tries it again."""
-        path = make_folder(self.folder / ASIDE) / f"{unit.file_name}.json"
+        path = make_own_folder(self.folder / ASIDE) / f"{unit.file_name}.json"
+        require_no_link(path)
+        reasons: Reason = {"unit": unit.title, "reason": reason}
         with atomic_write(path) as file:
-            file.write(json.dumps({"unit": unit.title, "reason": reason}).encode())
+            file.write(json.dumps(reasons).encode())
 
     def _add(self, path: Path, description: Description) -> None:
         grid = {axis: tuple(values) for axis, values in description["grid"].items()}
@@ -203,14 +196,13 @@ class Store:
         With `on_message` every byte is checked, and a damaged file is named and put aside;
         otherwise only headers are read, and a damaged one is a `ValueError`.
         """
-        for path in sorted((self.folder / UNITS).glob("*.safetensors")):
+        for path in sorted((self.folder / UNITS).glob(f"*{SUFFIX}")):
             try:
-                description = read_description(path, check=on_message is not None)
-                self._add(path, cast(Description, description))
-            except (KeyError, ValueError) as error:
+                self._add(path, find_unit(path, check=on_message is not None))
+            except ValueError as error:
                 if on_message is None:
-                    raise ValueError(f"store: {path} is damaged; run it again") from None
-                os.replace(path, path.with_suffix(".damaged"))
+                    raise ValueError(f"{error}; run it again to repair it") from None
+                put_aside(path)
                 on_message(f"{error}; it is computed again")
         return self
 
@@ -224,48 +216,67 @@ def begin(experiment: Experiment, folder: Path, on_message: OnMessage | None = N
     """
     store = Store(folder, plan.make_plan(experiment), {})
     plan.require_folder(folder, experiment.name)
-    with _lock(folder) as locked:
+    tell = on_message or warnings.warn
+    with _lock(folder, tell) as locked:
         plan.require_folder(folder, experiment.name)  # another process may have been faster
         if locked:
             _remove_leftovers(folder)
         elif on_message is not None:
             message = "is on a filesystem without locks: let one process at a time write there"
             on_message(f"{folder} {message}")
-        problems = {unit.case: unit.problem for unit in experiment.units}
+        problems = {whole.case: whole.problem for whole in experiment.wholes}
         for case, path in enumerate(store.problems):
-            if not path.exists():
-                save_problem(problems[case], path)
+            _keep_problem(problems[case], path, tell)
         plan.write_plan(store.plan, folder)
-        return store.index(on_message or warnings.warn)
+        return store.index(tell)
 
 
 @contextmanager
-def _lock(folder: Path) -> Generator[bool | None, None, None]:
+def _lock(folder: Path, on_message: OnMessage) -> Generator[bool | None, None, None]:
     """Makes the folders of a store, and locks it while it begins; None where there are no locks."""
     for name in (UNITS, PROBLEMS, RUNNING):
-        make_folder(folder / name)
-    with open(folder / plan.LOCK, "a") as file:
-        yield lock(file, wait=True)
+        make_own_folder(folder / name)
+    with open_lock(folder / plan.LOCK) as file:
+        yield wait_for_lock(file, folder, on_message)
+
+
+def _keep_problem(problem: Problem, path: Path, on_message: OnMessage) -> None:
+    """Writes a problem to its file, unless it is there, undamaged."""
+    if os.path.lexists(path):
+        try:
+            require_digest(path, path.stem)
+            return
+        except ValueError as error:
+            put_aside(path)
+            on_message(f"{error}; it is written again")
+    save_problem(problem, path)
 
 
 def _remove_leftovers(folder: Path) -> None:
     """Removes partial files and claims, where no process works on them."""
-    for path in (*folder.glob(f"*{PARTIAL}"), *(folder / PROBLEMS).glob(f"*{PARTIAL}")):
-        path.unlink(missing_ok=True)  # they are written by whoever has the lock
+    begun = f"{plan.EXPERIMENT}*{PARTIAL}", f"{PROBLEMS}/*.npz*{PARTIAL}"
+    for path in itertools.chain(*map(folder.glob, begun)):  # they are written under the lock
+        if not path.is_symlink():
+            path.unlink(missing_ok=True)
     for path in (folder / UNITS).glob(f"*{PARTIAL}"):
         claims.remove_if_unclaimed(path, folder / RUNNING / path.name.partition(".")[0])
-    for path in (folder / RUNNING).iterdir():
-        claims.remove_if_unclaimed(path, path)
+    claims.remove_stale(folder / RUNNING)
 
 
-def missing_units(experiment: Experiment, folder: Path) -> list[Unit]:
-    """Lists what a folder lacks of an experiment: everything, if it cannot be read as it is."""
+def missing_cells(experiment: Experiment, folder: Path) -> list[int]:
+    """Counts the cells that a folder lacks of each of an experiment's `wholes`: all of them, if it
+    cannot be read as it is."""
     try:
         store = open_store(folder)
     except ValueError:
-        return list(experiment.units)
-    parts = (store.missing_part(unit) for unit in experiment.units)
-    return [part for part in parts if part is not None]
+        return [whole.num_cells for whole in experiment.wholes]
+    missing: list[int] = []
+    for whole in experiment.wholes:
+        shards = store.shards.get(whole.address, [])
+        runs = sorted({run for shard in shards for run in shard.runs if run in whole.runs})
+        covered = store.covered_cells(Cells(whole.address, whole.grid, runs))
+        missing.append(whole.num_cells - int(covered.sum()))
+    return missing
 
 
 def open_store(folder: StrPath) -> Store:
@@ -278,17 +289,17 @@ def load_dataset(store: Store) -> "xarray.Dataset":
     """Loads what a store has of its experiment; see [load]."""
     if not store.shards:
         raise ValueError(f"store: {store.folder} has no finished unit yet")
-    origins: dict[str, object] = {}
+    origins: dict[str, Provenance] = {}
 
     def results(case: int, learner: str) -> Iterator["xarray.Dataset"]:
         for shard in store.shards.get(store.plan["addresses"][case][learner], []):
-            dataset, description = read(shard.path)
+            dataset, description = read_unit(shard.path)
             origin = description["provenance"]
             origins[json.dumps(origin, sort_keys=True)] = origin
             yield dataset
 
     complete = all(store.covered_cells(cells).all() for cells in store.planned_cells())
-    dataset = assemble(store.plan["layout"], results, complete)
+    dataset = assemble(store.plan["layout"], results, complete, f"store: {store.folder}")
     return dataset.assign_attrs(provenance=json.dumps(list(origins.values())))
 
 
@@ -315,7 +326,7 @@ class Status:
     diverged: int
     units: int
     running: list[tuple[str, int, int]]  # with the updates done, and all updates
-    aside: list[dict[str, str]]  # with the reason
+    aside: list[Reason]
 
 
 def status(folder: StrPath) -> Status:
@@ -343,7 +354,10 @@ def status(folder: StrPath) -> Status:
     )
 
 
-def _read_reasons(folder: Path) -> Iterator[dict[str, str]]:
+def _read_reasons(folder: Path) -> Iterator[Reason]:
     for path in sorted(folder.glob("*.json")):
-        with suppress(FileNotFoundError):  # it may be tried again just now
-            yield json.loads(path.read_text())
+        try:
+            yield read_json(path, Reason, "store")
+        except ValueError:
+            if os.path.lexists(path):  # else it is tried again just now
+                raise

@@ -35,6 +35,8 @@ TARGETS: dict[str, Target] = {
 """Target policies by name."""
 RULES = ("final", "area")
 CHOICES = {"dtype": get_args(DType), "engine": get_args(Engine)}
+NAME = r"""(?:"[^"]*"|'[^']*'|[\w-]+)"""
+KEY = rf"{NAME}(?:\s*\.\s*{NAME})*"  # names, some in quotes
 
 
 class _Document:
@@ -52,12 +54,12 @@ class _Document:
         table: list[str] = []
         nearest, depth = 1, 0
         for number, line in enumerate(self.text.splitlines(), 1):
-            if header := re.match(r"\s*\[+([^\]]+)\]+\s*(?:#|$)", line):
-                path = table = [name.strip(" \"'") for name in header[1].split(".")]
-            elif assigned := re.match(r"\s*([^=#]+?)\s*=", line):
-                path = [*table, *(name.strip(" \"'") for name in assigned[1].split("."))]
-            else:
+            match = re.match(rf"\s*(\[*)\s*({KEY})\s*(?:\]+\s*(?:#|$)|=)", line)
+            if match is None:
                 continue
+            names = [name.strip("\"'") for name in re.findall(NAME, match[2])]
+            path = names if match[1] else [*table, *names]
+            table = path if match[1] else table
             if list(keys[: len(path)]) == path and len(path) > depth:
                 nearest, depth = number, len(path)
         return nearest
@@ -65,6 +67,14 @@ class _Document:
     def error(self, error: Exception | str, *keys: str) -> ValueError:
         """Returns the error with its file, line and key."""
         return ValueError(f"{self.origin}, line {self.line(*keys)}, {'.'.join(keys)}: {error}")
+
+    def locate(self, error: ValueError) -> ValueError:
+        """Returns an error that begins with the name of a key, with its file and line."""
+        name, _, message = str(error).partition(": ")
+        key = name.removeprefix("num_")
+        if key in self.table:
+            return self.error(message, key)
+        return ValueError(f"{self.origin}: {error}")
 
     def require_keys(self, table: Collection[str], valid: Collection[str], *keys: str) -> None:
         """Raises a `ValueError` for the first key that is none of these."""
@@ -95,7 +105,7 @@ def read(path: str | os.PathLike[str], imports: Collection[str] = ()) -> Experim
     """
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"file: {path} cannot be read: {error}") from None
     return parse(text, path.name, path.parent, path.stem, imports)
@@ -152,11 +162,7 @@ def parse(
             metadata={"text": text, "measures": list(measures), "runs": counts["runs"]},
         )
     except ValueError as error:
-        name, _, message = str(error).partition(": ")
-        key = name.removeprefix("num_")
-        if key in table:
-            raise document.error(message, key) from None
-        raise ValueError(f"{origin}: {error}") from None
+        raise document.locate(error) from None
 
 
 class _Builder:
@@ -287,15 +293,18 @@ def _parse_measures(
     """Returns what is measured, by default what the learners estimate; and if agents' paths are."""
     measures = _as_list(document.table.get("measures", []))
     known = (*MEASURES, *TRACKED)
-    if not measures:
+    try:
         axes = request.parse_axes(grid)
         factories = request.parse_learners(learners(problem), axes, problem)
-        try:
-            if request.find_agents(factories, axes) == set(factories):
-                return TRACKED[:1], True
+        agents = request.find_agents(factories, axes)
+        if not measures and agents == set(factories):
+            return TRACKED[:1], True
+        if not measures:
             return request.default_measures(factories, axes), False
-        except ValueError as error:
-            raise ValueError(f"{document.origin}: {error}") from None
+        if not {*measures} - {*MEASURES}:
+            request.parse_measures(problem, measures, factories, axes, agents)
+    except ValueError as error:
+        raise document.locate(error) from None
     for name in measures:
         if name not in known:
             raise document.error(unknown("measure", str(name), known), "measures")

@@ -17,7 +17,7 @@ from ..problems.baird import baird, Features
 from . import style
 from .authors import authors_gem, with_authors_gem
 from .figure import Datasets, Figure, parts_from, problems_from, read_shipped, Runs, Summary
-from .summary import error_rows, FEATURES, halves, SCALE, select, select_best, table
+from .summary import error_rows, FEATURES, halves, Row, SCALE, select, select_best, table
 from .verdicts import assess_all, compare, compare_signs, Statement
 
 if TYPE_CHECKING:
@@ -247,6 +247,7 @@ FIGURE = Figure(
     parts=parts_from(NAME, EXPERIMENTS, AUTHORS),
     summarise=summarise,
     table=table,
+    row=Row,
     draw=draw,
     problems=partial(problems_from, EXPERIMENTS),
 )

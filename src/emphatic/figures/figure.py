@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TYPE_CHECKING
+from typing import Any, Literal, TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -13,6 +13,8 @@ from ..certify.certificate import Certificate
 from ..engine import Engine
 from ..engine.tasks import OnProgress
 from ..experiments import completion, store
+from ..experiments.completion import OnStart
+from ..experiments.compute import require_room
 from ..experiments.experiment import Experiment
 from ..experiments.toml import read
 from ..mdp import Problem
@@ -25,6 +27,10 @@ CHECKPOINTS = "checkpoints"  # a folder that exists until all parts are finished
 
 Summary = dict[str, Any]
 """What `summary.json` holds, or a part of it: rows, claims and their evidence."""
+
+Number = float | Literal["inf", "-inf"] | None
+"""A number as JSON has it: infinities are text, and None is what was not measured."""
+
 
 Datasets = Sequence["xarray.Dataset"]
 """The results of a figure's parts, in the order of the parts."""
@@ -41,11 +47,15 @@ Table = tuple[list[str], list[list[str]]]
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a figure: one dataset, and how to compute or load it in the figure's folder."""
+    """A part of a figure: one dataset, and how to compute or load it in the figure's folder.
+
+    `announce` says what a part takes that may take long; see [announce] of experiments.
+    """
 
     name: str
     num_updates: int
     run: Callable[[Path, OnProgress], "xarray.Dataset"]
+    announce: Callable[[Path, OnStart], None] = lambda folder, on_start: None
 
 
 @dataclass(frozen=True)
@@ -58,6 +68,7 @@ class Figure:
     - `parts`: Returns its parts, given the number of runs, the seed, the steps of a run or None,
       whether to follow the authors' code, and options that only some figures have.
     - `summarise`, `table`: From datasets to a summary, and from its rows to columns and lines.
+    - `row`: What the table needs of a row that was read from a file, as a schema.
     - `draw`: Draws the datasets; with True, as in the authors' code.
     - `problems`: Returns the problems by label, with certificates where the figure has its own.
     - `remark`: What a reader of the exact quantities of these problems should know.
@@ -69,6 +80,7 @@ class Figure:
     parts: Callable[..., list[Part]]
     summarise: Callable[[Datasets], Summary]
     table: Callable[[Sequence[Summary]], Table]
+    row: type
     draw: Callable[[Datasets, bool], "Drawing"]
     problems: Callable[[], Mapping[str, tuple[Problem, Certificate | None]]] = dict
     remark: str = ""
@@ -99,12 +111,17 @@ def parts_from(
 
 
 def _part(experiment: Experiment, variant: str) -> Part:
+    require_room(experiment, in_memory=True)
+
+    def announce(folder: Path, on_start: OnStart) -> None:
+        completion.announce(experiment, folder / "data" / experiment.name, on_start)
+
     def run(folder: Path, on_progress: OnProgress) -> "xarray.Dataset":
         data = folder / "data" / experiment.name
         finished = completion.complete(experiment, data, on_progress=on_progress)
         return store.load_dataset(finished).assign_attrs(variant=variant)
 
-    return Part(experiment.name, experiment.num_updates(), run)
+    return Part(experiment.name, experiment.num_updates(), run, announce)
 
 
 def problems_from(experiments: Sequence[Experiment]) -> dict[str, tuple[Problem, None]]:

@@ -12,7 +12,7 @@ from ..problems.baird import baird, Features
 from . import style
 from .authors import with_authors_gem
 from .figure import Curves, Datasets, Figure, parts_from, problems_from, read_shipped, Runs, Summary
-from .summary import error_rows, FEATURES, halves, SCALE, select, select_best, table
+from .summary import error_rows, FEATURES, halves, Row, SCALE, select, select_best, table
 from .verdicts import assess_all, compare, LEVEL, Statement
 
 if TYPE_CHECKING:
@@ -229,6 +229,7 @@ FIGURE = Figure(
     parts=parts_from(NAME, EXPERIMENTS, AUTHORS),
     summarise=summarise,
     table=table,
+    row=Row,
     draw=draw,
     problems=partial(problems_from, EXPERIMENTS),
 )

@@ -4,21 +4,51 @@ import itertools
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from .. import _validation as checks
 from .._files import atomic_write, make_folder, to_jsonable
+from .._schema import conform, Count, read_json
 from ..engine.tasks import OnProgress
+from ..experiments.completion import OnStart
+from ..experiments.provenance import Provenance
 from . import emphasis, policy_evaluation, style
 from .control import figure as control
 from .convergence import figure as convergence
 from .figure import CHECKPOINTS, Datasets, Figure, Summary
+from .verdicts import Claim
 
 FIGURES: dict[str, Figure] = {
     module.FIGURE.name: module.FIGURE
     for module in (emphasis, policy_evaluation, convergence, control)
 }
 """The figures by name."""
+
+
+class Settings(TypedDict):
+    """The settings of a figure; it may have more."""
+
+    steps: NotRequired[Count]
+
+
+class SummaryFile(TypedDict):
+    """What `summary.json` has to have; the rows of a figure have a schema of their own."""
+
+    rows: list[dict[str, object]]
+    claims: NotRequired[list[Claim]]
+    exact: NotRequired[list[dict[str, object]]]
+    warnings: NotRequired[list[dict[str, object]]]
+    settings: NotRequired[Settings]
+    provenance: NotRequired[list[Provenance]]
+
+
+def read_summary(folder: Path, figure: Figure | None) -> Summary:
+    """Reads the summary in the folder of a figure; a `ValueError` says what it is instead."""
+    path = folder / "summary.json"
+    summary = read_json(path, SummaryFile, "folder")
+    for number, row in enumerate(summary["rows"]):
+        conform(row, figure.row if figure else dict, f"folder: {path}, rows[{number}]")
+    return dict(summary)
 
 
 def reproduce(
@@ -29,6 +59,7 @@ def reproduce(
     seed: int = 0,
     steps: int | None = None,
     authors: bool = False,
+    on_start: OnStart | None = None,
     on_progress: OnProgress | None = None,
     **options: Any,
 ) -> Summary:
@@ -43,6 +74,7 @@ def reproduce(
     - `runs`, `seed`: The runs of each learner, and the seed of their streams of experience.
     - `steps`: The steps of a run; by default as many as in the paper.
     - `authors`: Follow the authors' code where it differs from the paper.
+    - `on_start`: Called with what is left of each part that may take long, before anything runs.
     - `on_progress`: Called with the updates done and the updates of all experiments.
     - `options`: Options that only some figures have: `engine`, see `emphatic.engine.run`; for
       `control`, `algorithms`, `env` and `full`.
@@ -55,6 +87,9 @@ def reproduce(
         checks.count("steps", steps)
     record = FIGURES[figure]
     parts = record.parts(runs, seed, steps, authors, **options)
+    if on_start is not None:
+        for part in parts:
+            part.announce(out / figure, on_start)
     folder = make_folder(out / figure)
     make_folder(folder / "data")
     total, done, datasets = sum(part.num_updates for part in parts), 0, []
@@ -77,8 +112,8 @@ def reproduce(
         file.write(json.dumps(to_jsonable(summary), indent=1, allow_nan=False).encode())
     with style.context():  # some settings are read when a file is written; dates would differ
         drawing = record.draw(datasets, authors)
-        drawing.savefig(folder / "figure.png", dpi=150, metadata={"Software": None})
-        drawing.savefig(folder / "figure.svg", dpi=150, metadata={"Date": None})
+        style.save(drawing, folder / "figure.png")
+        style.save(drawing, folder / "figure.svg")
     shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
     return summary
 

@@ -1,11 +1,14 @@
 """The style of figures: colours that everyone can tell apart, and little ink without data."""
 
 from contextlib import AbstractContextManager
+from io import BytesIO
+from pathlib import Path
 from typing import Any, TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Integer, Shaped
 
+from .._files import atomic_write
 from .figure import Curves
 from .summary import SCALE
 
@@ -43,6 +46,26 @@ def panels(
 
     drawing = Drawing(figsize=figsize, layout="constrained")
     return drawing, drawing.subplots(rows, columns, squeeze=False, **options)
+
+
+def render(drawing: "Drawing", file_format: str) -> bytes:
+    """Returns a drawing as the contents of a file; the same drawing is the same file."""
+    metadata: dict[str, Any] = {"png": {"Software": None}, "svg": {"Date": None}}
+    content = BytesIO()
+    drawing.savefig(content, format=file_format, dpi=150, metadata=metadata.get(file_format))
+    return content.getvalue()
+
+
+def save(drawing: "Drawing", path: Path) -> None:
+    """Writes a drawing to a file, whole or not at all, in the format of its name's ending."""
+    content = render(drawing, path.suffix.lower().removeprefix("."))
+    with atomic_write(path) as file:
+        file.write(content)
+
+
+def literal(text: str) -> str:
+    """Returns a text, such as a name from a file, so that no dollar in it begins mathematics."""
+    return text.replace("$", r"\$")
 
 
 def darken(color: str) -> str:

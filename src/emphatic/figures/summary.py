@@ -2,20 +2,37 @@
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
 from .. import statistics
 from ..problems.baird import Features
 from ..statistics import Rule
-from .figure import Datasets, Summary, Table
+from .figure import Datasets, Number, Summary, Table
 
 if TYPE_CHECKING:
     import xarray
 
 SCALE = 0.1  # step sizes are 0.1 x 2^p
 FEATURES: tuple[Features, ...] = ("original", "one-hot", "zero-hot", "aliased")
+
+
+class Row(TypedDict):
+    """What [table] needs of a row."""
+
+    algorithm: str
+    features: str
+    solid: float
+    exponent: int | None
+    ridge: float | None
+    final_mean: Number
+    final_std: Number
+    auc_mean: Number
+    auc_std: Number
+    diverged_runs: int
+    runs: int
+    best: bool
 
 
 def select(datasets: Datasets, algorithm: str, **coordinates: str | float) -> "xarray.Dataset":

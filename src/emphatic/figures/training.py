@@ -1,11 +1,9 @@
 """The curves of a training, as its folder has them."""
 
-from io import BytesIO
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._files import StrPath
 from . import style
 
 if TYPE_CHECKING:
@@ -15,12 +13,11 @@ if TYPE_CHECKING:
 PANELS = {"J": "J, discounted return of excursions", "return": "return of episodes"}
 
 
-def write(dataset: "xarray.Dataset", file: StrPath | BytesIO, file_format: str) -> None:
-    """Draws J and the return over the steps to a file: each run, and the mean of all that did not
-    diverge."""
+def render(dataset: "xarray.Dataset", file_format: str) -> bytes:
+    """Draws J and the return over the steps: each run, and the mean of all that did not diverge;
+    returns the contents of a file."""
     with style.context():
-        metadata = {"Date": None} if file_format == "svg" else None
-        _draw(dataset).savefig(file, format=file_format, dpi=150, metadata=metadata)
+        return style.render(_draw(dataset), file_format)
 
 
 def _draw(dataset: "xarray.Dataset") -> "Drawing":
@@ -33,9 +30,10 @@ def _draw(dataset: "xarray.Dataset") -> "Drawing":
         if converged.any():
             axes.plot(steps, curves[converged].mean(0), color=style.BLUE, lw=1.6)
         axes.set(xlabel="steps", ylabel=label, xlim=(0, max(1, steps[-1])))
-    num_runs, algorithm = len(converged), dataset.attrs["algorithm"]
+    num_runs, algorithm = len(converged), style.literal(dataset.attrs["algorithm"])
+    environment = style.literal(dataset.attrs["environment"])
     runs = "1 run" if num_runs == 1 else f"{num_runs} runs and their mean"
     if num_diverged := int(np.count_nonzero(~converged)):
         runs += f"; {num_diverged} diverged"
-    drawing.suptitle(f"{algorithm} on {dataset.attrs['environment']}: {runs}", fontsize=10)
+    drawing.suptitle(f"{algorithm} on {environment}: {runs}", fontsize=10)
     return drawing

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired, TypedDict
 
 import numpy as np
 
@@ -21,6 +21,43 @@ SELECTION = (
     "step sizes were chosen on the runs that are tested, as in the paper; on independent runs: "
     "chosen on the first half of the runs, tested on the others"
 )
+
+
+class Case(TypedDict):
+    """The evidence of a case, as `summary.json` holds it; it has more, which is shown as it is."""
+
+    holds: NotRequired[bool]
+    p_value: NotRequired[float]
+
+
+class Independent(TypedDict):
+    """The evidence on independent runs."""
+
+    verdict: Verdict
+    held: int
+    runs: int
+    cases: list[Case]
+
+
+class Evidence(TypedDict):
+    """The evidence for or against a statement."""
+
+    test: NotRequired[str]
+    held: NotRequired[int]
+    against: NotRequired[int]
+    needed: NotRequired[int]
+    cases: NotRequired[list[Case]]
+    independent: NotRequired[Independent]
+
+
+class Claim(TypedDict):
+    """A statement with a verdict; that of an earlier version has neither verdict nor source."""
+
+    claim: NotRequired[str]
+    source: NotRequired[Source]
+    holds: NotRequired[bool]
+    verdict: NotRequired[Verdict]
+    evidence: NotRequired[Evidence]
 
 
 @dataclass(frozen=True)

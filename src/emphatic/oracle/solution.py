@@ -18,6 +18,7 @@ from .systems import LinearSystem, SYSTEMS, weighted_norm
 
 NOISE = 1e-12  # the smallest d_mu(s) at which a division by it is believed
 ROUNDING = 1e-9  # errors below it are shown as 0
+RESIDUAL = 1e-8  # relative to the vector, of a system that has a solution
 SYMBOLS: dict[Estimand, str] = {"emphasis": "m", "values": "v", "action_values": "q"}
 MOST_STATES = 64  # that a table lists one by one
 LARGE = 20_000  # states above which what needs thousands of passes is left out
@@ -29,11 +30,13 @@ class FixedPoint:
     """The fixed point of a linear learner, its distance from the truth, and its stability."""
 
     solution: Float[np.ndarray, " n"]
-    """The fixed point of the mean field (the shortest one, if there are several)."""
+    """The fixed point of the mean field (the shortest one, if there are several; the nearest to
+    one, if there is none)."""
     unique: bool
     """Whether the mean matrix is nonsingular."""
     error: float
-    """The distance from its estimate to the exact function, in the norm of the behaviour."""
+    """The distance from its estimate to the exact function, in the norm of the behaviour; infinite
+    if there is no fixed point, so that the weights drift for ever."""
     slowest: float | None
     """The smallest real part of an eigenvalue of the mean matrix: below 0 the learner diverges."""
     estimates: Estimand = field(repr=False)
@@ -45,9 +48,20 @@ class FixedPoint:
     def row(self) -> tuple[str, str, float, float | None, str]:
         """A row of a table: label, symbol of the estimand, error, slowest mode, and a remark."""
         diverges = self.slowest is not None and self.slowest < 0
-        remarks = ["diverges"] * diverges + ["singular: least norm"] * (not self.unique)
+        singular = "least norm" if np.isfinite(self.error) else "no fixed point"
+        remarks = ["diverges"] * diverges + [f"singular: {singular}"] * (not self.unique)
         error = self.error if self.error >= ROUNDING else 0.0
         return self.label, SYMBOLS[self.estimates], error, self.slowest, "; ".join(remarks)
+
+
+def settle(system: LinearSystem) -> tuple[Float[np.ndarray, " n"], bool, bool]:
+    """Returns the fixed point of a mean field, whether it is unique, and whether there is one."""
+    try:
+        return system.solution(), True, True
+    except ValueError:
+        nearest = system.least_norm_solution()
+    residual, size = np.linalg.norm(system.drift(nearest)), np.linalg.norm(system.vector)
+    return nearest, False, bool(residual <= RESIDUAL * size)
 
 
 def _fixed_point(
@@ -56,12 +70,9 @@ def _fixed_point(
     has_actions = estimates == "action_values"
     features = problem.xa_rows if has_actions else problem.x
     weight = (problem.stationary_actions if has_actions else problem.stationary).ravel()
-    try:
-        solution, unique = system.solution(), True
-    except ValueError:
-        solution, unique = system.least_norm_solution(), False
+    solution, unique, exists = settle(system)
     estimate = features @ solution[-features.shape[1] :]
-    error = weighted_norm(weight, estimate - truth.ravel())
+    error = weighted_norm(weight, estimate - truth.ravel()) if exists else np.inf
     return FixedPoint(solution, unique, error, system.slowest_mode(), estimates, system.label)
 
 

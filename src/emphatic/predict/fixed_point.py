@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..mdp import Problem
-from ..oracle.solution import FixedPoint
+from ..oracle.solution import FixedPoint, settle
 from ..oracle.systems import LinearSystem, weighted_norm
 from ..types import LearnerFactory
 from .affine import affine_maps
@@ -12,7 +12,7 @@ from .curve import error_measure, truth
 from .learner import as_factory
 
 SIZES = 2.0**10, 2.0**11  # large, so that 1 - B(y) loses no digit
-ROUNDING = 1e-9  # relative, of the mean matrix
+ROUNDING = 1e-9  # relative to the terms that the mean matrix is the sum of
 
 
 def fixed_point(
@@ -40,14 +40,19 @@ def fixed_point(
     maps = affine_maps(problem, factory, SIZES[0], target)
     affine, G, G_again = maps(SIZES[0]), *(-maps(size).mean_field / size for size in SIZES)
     weight = affine.stationary[affine.source] * affine.probability
-    system = LinearSystem(G, weight @ affine.vector / SIZES[0])
-    try:
-        solution, unique = system.solution(), True
-    except ValueError:
-        solution, unique = system.least_norm_solution(), False
+    moves = np.abs(affine.matrix - np.eye(len(G))) / SIZES[0]
+    terms = np.tensordot(weight, moves, axes=1)  # what cancels in a sum of them is 0
+    rows = terms.max(1, initial=0.0)
+    rows[rows == 0.0] = 1.0
+    system = LinearSystem(
+        G / rows[:, None], weight @ affine.vector / SIZES[0] / rows, np.ones(len(G))
+    )
+    solution, unique, exists = settle(system)
     prediction = affine.slope @ solution + affine.offset
     error = weighted_norm(weight, prediction - truth(problem, target, affine, measure))
-    is_homogeneous = np.allclose(G, G_again, rtol=ROUNDING, atol=ROUNDING * np.abs(G).max())
-    slowest = system.slowest_mode() if is_homogeneous else None
+    is_homogeneous = np.allclose(G, G_again, rtol=0.0, atol=ROUNDING * terms.max(initial=0.0))
+    slowest = LinearSystem(G, system.vector).slowest_mode() if is_homogeneous else None
     estimates = learner.estimates or "values"
-    return FixedPoint(solution, unique, error, slowest, estimates, learner.name)
+    return FixedPoint(
+        solution, unique, error if exists else np.inf, slowest, estimates, learner.name
+    )

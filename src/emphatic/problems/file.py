@@ -35,6 +35,12 @@ def digest(problem: Problem) -> str:
     return checksum("problem", _contents(problem))
 
 
+def require_digest(path: str | os.PathLike, expected: str) -> None:
+    """Raises a `ValueError` unless a file has the problem with a digest, to the last bit."""
+    if checksum("problem", read_npz(path, "path", KINDS)) != expected:
+        raise ValueError(f"path: {path} is damaged: it is not the problem that it was")
+
+
 def _contents(problem: Problem) -> dict[str, np.ndarray]:
     arrays: dict[str, np.ndarray] = {"format": np.array(FORMAT)}
     for name in ARRAYS:

@@ -149,17 +149,18 @@ def _draw_series(chart: Chart, series: Series, pixels: np.ndarray, scale: Scale)
     """Draws a band and a line, or whiskers and marks, in the colour of the learner."""
     value, low, high = map(np.ravel, vars(series.y).values())
     drawable = np.isfinite(value) & ((value > 0) | (not scale.log))
+    bounded = drawable & ~np.isnan(low) & ~(np.isneginf(low) & np.isposinf(high))
     line, above, below = (_clamp(scale(ends)) for ends in (value, high, low))
     ink = color(series.index)
     paths = []
     if chart.marks:
         whiskers = "".join(
             f"M{_px(x)} {_px(b)}V{_px(a)}"
-            for x, a, b in zip(pixels[drawable], above[drawable], below[drawable], strict=True)
+            for x, a, b in zip(pixels[bounded], above[bounded], below[bounded], strict=True)
         )
         paths.append(tag("path", d=whiskers, stroke=ink, stroke_opacity=0.45, stroke_width=1.3))
     else:
-        for part in _segments(drawable & ~np.isnan(low)):
+        for part in _segments(bounded):
             up, back = (pixels[part], above[part]), (pixels[part][::-1], below[part][::-1])
             band = f"M{_path(*up)}L{_path(*back)}Z"
             paths.append(tag("path", d=band, fill=ink, fill_opacity=0.15, stroke="none"))

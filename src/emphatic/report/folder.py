@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..experiments.curves import read_curves
 from ..experiments.dataset import Layout
 from ..experiments.experiment import Selection
 from ..experiments.plan import EXPERIMENT
-from ..experiments.shards import read
 from ..experiments.store import load_dataset, open_store, Store
 from ..figures import Figure, FIGURES, verdicts
-from ..problems import load
+from ..figures.reproduction import read_summary
 from .markup import format_number, to_columns
 from .section import Json, Picture, Section, Tables
 from .training import from_training, PLAN, POLICIES
@@ -34,17 +34,9 @@ def from_folder(folder: str | os.PathLike) -> Section:
         return from_store(folder)
     if any((folder / name).exists() for name in (PLAN, POLICIES)):
         return from_training(folder)
-    path = folder / "summary.json"
-    try:
-        summary = json.loads(path.read_text())
-    except OSError as error:
-        raise ValueError(f"folder: {path} cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise ValueError(f"folder: {path} is not JSON: {error}") from None
-    if not isinstance(summary, dict) or not isinstance(summary.get("rows"), list):
-        raise ValueError(f"folder: {path} has no list 'rows'; a summary of a figure is required")
     name = folder.resolve().name
-    figure, attributes = FIGURES.get(name), _attributes(folder)
+    figure = FIGURES.get(name)
+    summary, attributes = read_summary(folder, figure), _attributes(folder)
     title = figure.title if figure else _capitalise(name)
     problems = figure.problems() if figure else {}
     texts = [QUESTION, figure.remark, verdicts.length_note(summary)] if figure else []
@@ -71,10 +63,10 @@ def _attributes(folder: Path) -> dict[str, Json]:
     attributes = {}
     for path in sorted((folder / "data").glob("*")):
         if path.suffix == ".safetensors":
-            dataset, _ = read(path)
+            dataset = read_curves(path)
             axes = {"algorithm": dataset.attrs["algorithm"], "runs": dataset.sizes["run"]}
-            steps = {"num_steps": int(dataset["steps"][-1]), "variant": dataset.attrs["variant"]}
-            attributes[path.stem] = {**steps, "axes": axes}
+            settings = {"num_steps": int(dataset["steps"][-1]), "axes": axes}
+            attributes[path.stem] = {**settings, "variant": dataset.attrs.get("variant", "ours")}
         elif (path / EXPERIMENT).exists():
             layout = open_store(path).plan["layout"]
             attributes[path.name] = {**layout["attributes"], "axes": describe_axes(layout)}
@@ -113,7 +105,7 @@ def from_store(folder: Path) -> Section:
         title=plan["name"],
         question="\n".join(line.lstrip("# ") for line in comments),
         definition=text or json.dumps(plan["definitions"], indent=1),
-        problems={label: load(file) for label, file in zip(labels, store.problems, strict=True)},
+        problems=dict(zip(labels, store.load_problems(), strict=True)),
         datasets=[dataset],
         cases=list(layout["cases"]),
         measures=[name for name in measures if name in dataset],
@@ -201,11 +193,11 @@ def describe_provenance(records: Sequence[Json]) -> dict[str, str]:
 
 def _command(name: str, settings: Json) -> str:
     """The command with the options that differ from their defaults."""
-    arguments = [f"emphatic reproduce {name}"]
+    arguments = ["emphatic", "reproduce", name]
     for key, value in settings.items():
         if value is True:
             arguments.append(f"--{key}")
         elif value is not False and (key, value) not in (("runs", 30), ("seed", 0)):
             values = value if isinstance(value, list) else [value]
             arguments += [f"--{key}", *map(str, values)] if value not in ("auto", "reacher") else []
-    return " ".join(arguments)
+    return shlex.join(arguments)

@@ -37,11 +37,12 @@ def _notes(section: Section, cases: Sequence[Case]) -> Html:
     learners = [learner for case in cases for learner in case.learners]
     sentences = []
     if learners:
-        runs, num_windows = f"{learners[0].num_runs} runs", learners[0].num_windows
+        runs, num_windows = _describe_runs(learners[0].num_runs), learners[0].num_windows
         if learners[0].num_selecting:
+            selecting = _describe_runs(learners[0].num_selecting)
             sentences.append(
                 f"Hyper-parameters were chosen for each learner and case by the mean "
-                f"{RULES[section.rule]} of {learners[0].num_selecting} runs; everything shown is "
+                f"{RULES[section.rule]} of {selecting}; everything shown is "
                 f"from {runs} that had no part in the choice."
             )
         elif any(learner.point for learner in learners):
@@ -64,6 +65,10 @@ def _notes(section: Section, cases: Sequence[Case]) -> Html:
     if any(dataset.attrs.get("interrupted") for dataset in section.datasets):
         sentences.append("The run was interrupted: what was not computed is not shown.")
     return tag("p", " ".join(sentences), class_="note")
+
+
+def _describe_runs(count: int) -> str:
+    return f"{count} run{'s' * (count != 1)}"
 
 
 def _measure_label(measure: str) -> str:
@@ -101,10 +106,11 @@ def _summary(section: Section, case: Case) -> Html | None:
     best = min(errors, key=lambda name: float(errors[name].value))
     if np.isinf(errors[best].value):
         return tag("p", "No learner has a finite error: runs of all diverged.", class_="short")
-    value, low, high = (format_number(float(v)) for v in vars(errors[best]).values())
+    value, ends = _describe(errors[best], format_number)
     beaten = [pair.second for pair in case.comparisons if pair.first == best and pair.is_decided]
     others = [name for name in errors if name not in (best, *beaten)]
-    clauses = [f" has the smallest {RULES[section.rule]}, {value} [{low}, {high}]."]
+    ends = ends if ends.startswith("[") else f"({ends})" if ends else ""
+    clauses = [f" has the smallest {RULES[section.rule]}, {value} {ends}".rstrip() + "."]
     if beaten:
         clauses.append(f" It is better than {', '.join(beaten)}.")
     if others:
@@ -206,13 +212,18 @@ def _sensitivity(axis: str, x: np.ndarray, learner: LearnerResults, index: int) 
 
 def _interval_cell(interval: Interval, convert: Callable[[float], str] = format_number) -> Html:
     """A number, and below it its interval."""
-    value, low, high = (convert(float(v)) for v in vars(interval).values())
-    ends = f"[{low}, {high}]"
-    if np.isneginf(interval.low) and np.isposinf(interval.high):
-        ends = "not bounded"
-    elif low == value == high:
-        ends = "in all resamples" if convert is format_number else ""
+    value, ends = _describe(interval, convert)
     return join((value, tag("small", ends) if ends else None))
+
+
+def _describe(interval: Interval, convert: Callable[[float], str]) -> tuple[str, str]:
+    """Returns a number and its interval as text."""
+    value, low, high = (convert(float(v)) for v in vars(interval).values())
+    if np.isneginf(interval.low) and np.isposinf(interval.high):
+        return value, "not bounded"
+    if low == value == high:
+        return value, "in all resamples" if convert is format_number else ""
+    return value, f"[{low}, {high}]"
 
 
 def _choice_table(section: Section, case: Case) -> Html:

@@ -7,7 +7,7 @@ from jaxtyping import Float, Integer
 
 from .. import style
 from ..figure import Datasets, Figure
-from .summary import by_algorithm, is_reacher, resting_objective, summarise, table
+from .summary import by_algorithm, is_reacher, resting_objective, Row, summarise, table
 from .training import ALGORITHMS, LABELS, training_parts, VARIANTS, VARIED
 
 if TYPE_CHECKING:
@@ -107,6 +107,7 @@ FIGURE = Figure(
     parts=training_parts,
     summarise=summarise,
     table=table,
+    row=Row,
     draw=draw,
 )
 """Deep agents on Reacher."""

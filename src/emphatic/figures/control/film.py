@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 
+from ..._files import atomic_write
 from .. import style
 
 if TYPE_CHECKING:
@@ -27,15 +29,19 @@ def write_film(folder: Path, q: Planar, goal: Planar, lengths: Sequence[float], 
         for panel, t in zip(axes[0], times, strict=True):
             _draw_arm(panel, positions, goal, t)
         drawing.suptitle(title, fontsize=9)
-        drawing.savefig(folder / "film.png", dpi=150, metadata={"Software": None})
+        style.save(drawing, folder / "film.png")
         drawing, ((panel,),) = style.panels(1, 1, (2.4, 2.7))
         writer = PillowWriter(fps=12)
-        writer.setup(drawing, folder / "film.gif", dpi=100)
-        for t in range(len(q)):
-            panel.clear()
-            _draw_arm(panel, positions, goal, t)
-            writer.grab_frame()
-        writer.finish()
+        with TemporaryDirectory() as temporary:  # the writer takes no open file
+            writer.setup(drawing, Path(temporary, "film.gif"), dpi=100)
+            for t in range(len(q)):
+                panel.clear()
+                _draw_arm(panel, positions, goal, t)
+                writer.grab_frame()
+            writer.finish()
+            content = Path(temporary, "film.gif").read_bytes()
+    with atomic_write(folder / "film.gif") as file:
+        file.write(content)
 
 
 def joints(q: Planar, lengths: Sequence[float]) -> Float[np.ndarray, "time 3 2"]:

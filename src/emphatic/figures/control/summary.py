@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 from jaxtyping import Float
 
 from ... import statistics
-from ..figure import Curves, Datasets, Runs, Summary, Table
+from ..figure import Curves, Datasets, Number, Runs, Summary, Table
 from ..summary import format_mean
 from ..verdicts import assess, compare_signs, medians, Statement
 
@@ -19,6 +19,25 @@ TIMES, SOLVED = (10_000, 20_000, 50_000), -6.0
 STEPS_TO = f"steps_to_{SOLVED:g}"
 OtherRuns = Float[np.ndarray, " other"]
 LATE = 0.2  # the share of a run that stands for its end
+Row = TypedDict(
+    "Row",
+    {
+        "algorithm": str,
+        "variant": str,
+        "runs": int,
+        "diverged_runs": int,
+        "J_10000": Number,
+        "J_10000_std": Number,
+        "J_20000": Number,
+        "J_20000_std": Number,
+        "J_50000": Number,
+        "J_50000_std": Number,
+        "auc": Number,
+        "auc_std": Number,
+        "steps_to_-6": float | None,
+    },
+)
+"""What [table] needs of a row."""
 
 
 @cache

@@ -11,6 +11,7 @@ import numpy as np
 from ..._files import to_jsonable
 from ..._validation import unknown
 from ...engine.tasks import OnProgress
+from ...experiments.curves import require_curves
 from ...experiments.provenance import provenance
 from ...experiments.shards import read_if_matching, write
 from ..figure import CHECKPOINTS, Part
@@ -101,7 +102,7 @@ def _part(
             "seeds": [seeds.start, seeds.stop],
             "steps": steps,
         }
-        dataset = read_if_matching(path, definition)
+        dataset = read_if_matching(path, definition, require_curves)
         if dataset is not None:
             return dataset
         for subfolder in (CHECKPOINTS, "policies"):

@@ -9,7 +9,7 @@ from .. import style
 from ..figure import Curves, Datasets, Figure, parts_from
 from .agents import BAIRD, CONTINUING, EPISODIC, GARNETS, NUM_GARNETS, Setting, WARNINGS
 from .levels import ascent, certified_problems, conditioning, levels
-from .summary import EXPERIMENTS, select_runs, summarise, table, tracked_curves
+from .summary import EXPERIMENTS, Row, select_runs, summarise, table, tracked_curves
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -150,6 +150,7 @@ FIGURE = Figure(
     parts=parts_from(NAME, EXPERIMENTS),  # no public code has Algorithm 1
     summarise=summarise,
     table=table,
+    row=Row,
     draw=draw,
     problems=certified_problems,
     remark="Exact quantities are those of the policies from which actors start.",

@@ -3,13 +3,13 @@
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
 from ... import statistics
 from ...experiments.tracking import TRACKED
-from ..figure import Curves, Datasets, Runs, Summary, Table
+from ..figure import Curves, Datasets, Number, Runs, Summary, Table
 from ..summary import format_mean, format_number, select
 from ..verdicts import assess_all, compare_signs, conclude, medians, Statement
 from .agents import ALGORITHMS, CONTINUING, EPISODIC, GARNETS, LONGER, Setting, SETTINGS, WARNINGS
@@ -42,6 +42,20 @@ STATEMENTS = {
         "beyond",
     ),
 }
+
+
+class Row(TypedDict):
+    """What [table] needs of a row."""
+
+    problem: str
+    features: str
+    ridge: float
+    algorithm: str
+    objective_mean: Number
+    objective_std: Number
+    gradient_norm: Number
+    bias_norm: Number
+
 
 _NAMED_SETTINGS = {f"{setting.problem}-{setting.features}": setting for setting in SETTINGS}
 _NAMED_SETTINGS |= {f"longer-{LONGER.problem}-{LONGER.features}": LONGER}
@@ -221,12 +235,12 @@ def table(rows: Sequence[Summary]) -> Table:
     for row in rows:
         point = row["problem"], row["features"], f"{row['ridge']:g}"
         settings.setdefault(point, {})[row["algorithm"]] = row
-    lines, missing = [], {"objective_mean": None, "objective_std": None}
+    lines, missing = [], dict.fromkeys(Row.__annotations__)
     for point, algorithms in settings.items():
         ends = (algorithms.get(name, missing) for name in ALGORITHMS)
         ends = [format_mean(end["objective_mean"], end["objective_std"]) for end in ends]
-        ours = algorithms["cof-pac"]
+        ours, exact = (algorithms.get(name, missing) for name in ("cof-pac", "exact-gradient"))
         norms = [format_number(ours[name], ".3g") for name in ("gradient_norm", "bias_norm")]
-        exact = algorithms["exact-gradient"]["objective_mean"]
-        lines.append([*point, *ends, format_number(exact, ".4g"), *norms])
+        limit = format_number(exact["objective_mean"], ".4g")
+        lines.append([*point, *ends, limit, *norms])
     return columns, lines
