@@ -254,7 +254,7 @@ def _open_arrays(path: StrPath, name: str) -> Generator[Any, None, None]:
         with reader as file:
             yield file
     except (OSError, ValueError, SafetensorError) as error:
-        raise ValueError(f"{name}: {path} cannot be read: {error}") from None
+        raise ValueError(f"{name}: {path} cannot be read: {str(error)[:200]}") from None
     except (AttributeError, TypeError) as error:  # such as of bfloat16
         raise ValueError(f"{name}: {path} has an array that NumPy cannot hold: {error}") from None
 

@@ -16,6 +16,7 @@ from .commands import Files, Input
 
 ONES = ("certify", "status", "sweep")  # whose exit status may be 1
 OURS = "/src/emphatic/"
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 @dataclass
@@ -40,6 +41,8 @@ def judge_texts(case: Input, outcome: Outcome, out: str, err: str, error: str) -
     outcome.warnings = [line for line in lines if line.startswith("emphatic: warning: ")]
     lines = [line for line in lines if not line.startswith("emphatic: warning: ")]
     command = case.arguments[0] if case.arguments else ""
+    if CONTROL.search(out + err):
+        yield f"{command[:20]!r} prints what controls a terminal"
     if error:
         yield describe_traceback(error)
     elif "Traceback" in err or "Traceback" in out:

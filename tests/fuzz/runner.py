@@ -62,7 +62,7 @@ class Runner:
         self.outputs = [(base / name).open("w+b", 0) for name in ("out", "err")]
         for n, file in enumerate(self.outputs, 1):
             os.dup2(file.fileno(), n)
-        sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), "utf-8")
+        sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), "utf-8", "backslashreplace")
         sys.stderr = io.TextIOWrapper(io.FileIO(2, "w", closefd=False), "utf-8", "backslashreplace")
         faulthandler.enable(self.outputs[1])
         faulthandler.register(signal.SIGXCPU, self.outputs[1], chain=True)
@@ -125,7 +125,7 @@ class Runner:
             os.chdir(self.scratch)
             self.events.clear()
             paths = [text.rpartition("=")[2] for text in case.arguments if "/" in text]
-            self.named = {os.path.dirname(path) for path in paths}
+            self.named = {os.path.realpath(os.path.dirname(path)) for path in paths}
             begun = time.process_time()
             seconds = int(begun) + SECONDS + 1
             resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.RLIM_INFINITY))
@@ -164,9 +164,9 @@ def _load_everything() -> None:
     from emphatic.deep.training import train
 
     _ = matplotlib.figure, tyro, xarray, deep, figures, report, train
-    with contextlib.suppress(ImportError):
-        importlib.import_module("gymnasium")
-        importlib.import_module("mujoco")  # which starts programs
+    for name in ("gymnasium", "mujoco", "tensorboardX"):  # some of which start programs
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
     jax.devices()
 
 

@@ -72,6 +72,7 @@ COMMANDS = {
     "starts": lambda: os.system("true"),
     "imports": lambda: sys.path.insert(0, "") or __import__("canary") and 0,
     "json": lambda: print("NaN") or 0,
+    "colours": lambda: refuse("emphatic: \\x1b[31mx"),
 }
 runner.seeds.make = lambda folder: {}
 runner._load_everything = lambda: None
@@ -114,6 +115,7 @@ def failures(tmp_path_factory):
         ("connects", "socket.connect of "),
         ("starts", "os.system of "),
         ("imports", "import of canary"),
+        ("colours", "'colours' prints what controls a terminal"),
         ("json", "what json --json prints is not JSON"),
     ],
 )
