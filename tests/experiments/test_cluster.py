@@ -535,10 +535,11 @@ def test_slurm_jobs_compute_the_same_and_one_that_ends_is_replaced(jobs, expecte
     from dask import config
 
     answers, modes, killed = [], set[str](), []
+    before = list_listening()
 
     def on_progress(done, total):
         if done and not killed:
-            addresses = list_listening() | list_listening(list_jobs(jobs)[0])
+            addresses = (list_listening() | list_listening(list_jobs(jobs)[0])) - before
             answers.extend([len(addresses), *ask_as_another_user(*addresses)])
             modes.update(f"{path.stat().st_mode:o}" for path in (jobs / "scratch").iterdir())
             killed.append(list_jobs(jobs)[0])
@@ -556,7 +557,7 @@ def test_slurm_jobs_compute_the_same_and_one_that_ends_is_replaced(jobs, expecte
     assert len(list_jobs(jobs)) == 2
     (name,) = set((jobs / "names").read_text().split())
     assert name.startswith("--job-name=emphatic-")
-    assert answers[0] >= 8  # scheduler, two nannies and workers, and HTTP of three
+    assert answers[0] >= 6  # scheduler, two nannies, a worker or two, and their HTTP
     assert answers[1:] == [""] * (answers[0] + 1)
     assert modes == {"40700"}
     (text,) = re.findall("INHERIT_CONFIG=(.*)", (jobs / "job").read_text())
