@@ -37,7 +37,7 @@ def open_lock(path: Path) -> IO[str]:
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        handle = os.open(path, flags, 0o644)
+        handle = os.open(path, flags, 0o666)
     except OSError as error:
         reason = "it is a link" if path.is_symlink() else f"{error.strerror}{_owned_by(path)}"
         raise ValueError(f"path: {path} cannot be written: {reason}") from None
