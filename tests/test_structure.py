@@ -64,7 +64,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *SCIENCE,
         *("certify", "predict", "deep", "figures", "report", "__version__"),
     },
-    "__main__": {"cli"},
+    "__main__": set(),
 }
 
 
