@@ -225,7 +225,8 @@ def _try_learners(
         try:
             factories |= request.parse_learners({label: factory}, own_axes, problem)
         except ValueError as error:
-            raise document.error(error, "learners", label) from None
+            reason = str(error).removeprefix(f"learners: {label!r}: ")
+            raise document.error(reason, "learners", label) from None
     signatures = map(inspect.signature, factories.values())
     names = sorted({name for signature in signatures for name in signature.parameters})
     for axis in axes:
