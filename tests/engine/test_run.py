@@ -927,7 +927,7 @@ def test_an_exact_quantity_in_an_expression_is_that_of_each_target():
     ("text", "message"),
     [
         ("gme", "learners: unknown name 'gme'; did you mean 'gem'"),
-        ("gme(0.1)", r"learners: gme\(0.1\): function: unknown name 'gme'"),
+        ("gme(0.1)", r"learners: .gme\(0.1\).: function: unknown name 'gme'"),
         ("gem(ridge)", "unknown name 'ridge'"),
     ],
 )
