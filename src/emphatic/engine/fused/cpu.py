@@ -14,12 +14,9 @@ from jaxtyping import Float, PyTree, UInt32
 from ..batch import Batch
 from ..experience import History, Lengths, Sums
 from ..stream import Stream, Tables
-from .llvm import Function, I32, Value, Vector
-from .lowering import Lowering
-from .program import ARRAYS, emit_group, lane_array, SIZES, StepProgram
-from .values import IndexedArray
-
-UINT32 = np.dtype(np.uint32)
+from .llvm import Function, I32, I64, Value, Vector
+from .loops import ARRAYS, emit_draws, emit_group, SIZES, UINT32
+from .program import StepProgram
 
 Pairs: TypeAlias = UInt32[np.ndarray, "seeds 1"]
 Packed: TypeAlias = Float[np.ndarray, "numbers padded"]
@@ -82,25 +79,12 @@ class Experience:
         self._advance = self._compile("advance", jax.make_jaxpr(stream.advance)(*arguments))
 
     def _compile(self, name: str, closed: ClosedJaxpr) -> NativeFunction:
-        tables = [IndexedArray(n, array.shape, UINT32) for n, array in enumerate(self.arrays)]
-        addresses = [f"table{table.number}" for table in tables]
+        addresses = [f"table{n}" for n in range(len(self.arrays))]
         f = Function(name, ["steps", "low", "high", "time", "pair", "rows", *addresses])
-        b, machine = f.builder, Vector(f.builder, UINT32, 1)
+        machine = Vector(f.builder, UINT32, 1)
         machine.arrays = [f.pointer(address) for address in addresses]
-        pair, rows = f.pointer("pair"), f.pointer("rows")
-        key = [b.trunc(f.arguments[half], I32) for half in ("low", "high")]
-
-        def emit_step(step: Value, carried: list[Value]) -> list[Value]:
-            time = b.trunc(b.add(f.arguments["time"], step), I32)
-            words = [lane_array([word], UINT32) for word in (*key, *carried, time)]
-            lowering = Lowering(machine, UINT32)
-            results = lowering.run(closed.jaxpr, closed.consts, [*tables, *words])
-            pair_next, row = (lowering.to_lanes(result).item().raw for result in results)
-            b.store(row, machine.address(rows, step, UINT32))
-            return [pair_next]
-
-        (last,) = f.loop(f.arguments["steps"], [b.load(pair, typ=I32)], emit_step)
-        b.store(last, pair)
+        low, high = (f.builder.trunc(f.arguments[half], I32) for half in ("low", "high"))
+        emit_draws(f, machine, closed, (low, high), f.pointer("pair"), f.pointer("rows"))
         return compile_function(f)
 
     def _call(
@@ -140,7 +124,13 @@ class Program:
         self.lanes = self.step.pack(batch.lanes, self.padded)
         f = Function("learn", [*SIZES, *ARRAYS])
         machine = Vector(f.builder, batch.dtype, self.width)
-        f.loop(f.arguments["groups"], [], lambda group, _: emit_group(self.step, f, machine, group))
+        arrays = {name: f.pointer(name) for name in ARRAYS}
+
+        def emit_lanes(group: Value, _: list[Value]) -> list[Value]:
+            emit_group(self.step, f, machine, arrays, group, I64(0))
+            return []
+
+        f.loop(f.arguments["groups"], [], emit_lanes)
         self._learn = compile_function(f)
 
     def _choose_width(self) -> int:
@@ -170,10 +160,12 @@ class Program:
         step_table = self.step.tables["step"].evaluate_steps(steps, time)
         history = np.empty((len(lengths) + 1, *states.shape), self.batch.dtype)
         history[0] = states
-        sums = np.empty((len(lengths), len(self.batch.measures), self.padded))
-        arrays = lengths, steps, fixed_table, row_table, step_table, self.lanes, history, sums
-        widths = row_table.shape[1], step_table.shape[1]
-        sizes = self.padded // self.width, self.padded, len(lengths), *widths
+        windows = np.arange(len(lengths))  # a chunk is a window
+        sums = np.zeros((len(lengths), len(self.batch.measures), self.padded))
+        tables = fixed_table, row_table, step_table
+        arrays = lengths, windows, steps, *tables, self.lanes, history, sums
+        groups, kept = self.padded // self.width, len(states)
+        sizes = groups, self.padded, 1, len(steps), 0, len(lengths), kept
         self._learn(*sizes, *(array.ctypes.data for array in arrays))
         lanes = slice(self.batch.num_lanes)
         return history[-1], sums[:, :, None, lanes], history[1:, :, None, lanes]
