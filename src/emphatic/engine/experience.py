@@ -1,10 +1,10 @@
 """Protocols: where experience comes from, and what learns from it."""
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable, TypeAlias
+from typing import NamedTuple, Protocol, runtime_checkable, TypeAlias
 
 import numpy as np
-from jaxtyping import Float, Int, PyTree, Shaped
+from jaxtyping import Bool, Float, Int, PyTree, Shaped
 
 Position: TypeAlias = PyTree
 """How far the streams of some seeds have been drawn; only their source looks inside."""
@@ -13,11 +13,25 @@ Rows: TypeAlias = PyTree
 States: TypeAlias = PyTree
 """The states of a program's learners; only the program looks inside."""
 
-Lengths: TypeAlias = Int[np.ndarray, " chunks"]
-Sums: TypeAlias = Float[np.ndarray, "chunks measures seeds lanes"]
-"""Each chunk's sums of the measures."""
-History: TypeAlias = Shaped[np.ndarray, "chunks numbers seeds lanes"]
-"""The numbers of the states after each chunk."""
+Sums: TypeAlias = Float[np.ndarray, "windows measures seeds lanes"]
+"""Each window's sums of the measures."""
+Diverged: TypeAlias = Bool[np.ndarray, "windows seeds lanes"]
+"""Whether a number of the state is not finite after each window."""
+History: TypeAlias = Shaped[np.ndarray, "kept numbers seeds lanes"]
+"""The numbers of the states after each window, or after none."""
+
+
+class Chunks(NamedTuple):
+    """Chunks of steps, one after the other, and the windows that they belong to."""
+
+    lengths: Int[np.ndarray, " chunks"]
+    windows: Int[np.ndarray, " chunks"]  # counted from the first chunk's
+    keeps_states: bool  # those after each window, besides the last ones
+
+    @property
+    def num_windows(self) -> int:
+        """How many windows they belong to."""
+        return int(self.windows[-1]) + 1
 
 
 @runtime_checkable
@@ -52,7 +66,10 @@ class Program(Protocol):
         ...
 
     def advance(
-        self, rows: Rows, time: int, lengths: Lengths, states: States
-    ) -> tuple[States, Sums, History]:
-        """Learns from chunks of rows, which begin at `time`."""
+        self, rows: Rows, time: int, chunks: Chunks, states: States, sums: Sums
+    ) -> tuple[States, Sums, Diverged, History]:
+        """Learns from chunks of rows, which begin at `time`, and adds their sums to `sums`.
+
+        Every chunk is summed in the working type, and added to its window in double precision.
+        """
         ...

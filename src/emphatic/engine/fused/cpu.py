@@ -12,7 +12,7 @@ from jax.extend.core import ClosedJaxpr
 from jaxtyping import Float, PyTree, UInt32
 
 from ..batch import Batch
-from ..experience import History, Lengths, Sums
+from ..experience import Chunks, Diverged, History, Sums
 from ..stream import Stream, Tables
 from .llvm import Function, I32, I64, Value, Vector
 from .loops import ARRAYS, emit_draws, emit_group, SIZES, UINT32
@@ -76,7 +76,8 @@ class Experience:
 
         arguments = tables, (word, word), word, word
         self._begin = self._compile("begin", jax.make_jaxpr(begin)(*arguments))
-        self._advance = self._compile("advance", jax.make_jaxpr(stream.advance)(*arguments))
+        self.closed = jax.make_jaxpr(stream.advance)(*arguments)
+        self._advance = self._compile("advance", self.closed)
 
     def _compile(self, name: str, closed: ClosedJaxpr) -> NativeFunction:
         addresses = [f"table{n}" for n in range(len(self.arrays))]
@@ -152,20 +153,29 @@ class Program:
         return self.step.pack(self.batch.initial(seed), self.padded)
 
     def advance(
-        self, rows: UInt32[np.ndarray, "1 steps"], time: int, lengths: Lengths, states: Packed
-    ) -> tuple[Packed, Sums, History]:
+        self,
+        rows: UInt32[np.ndarray, "1 steps"],
+        time: int,
+        chunks: Chunks,
+        states: Packed,
+        sums: Sums,
+    ) -> tuple[Packed, Sums, Diverged, History]:
         """Learns from chunks of rows; see [emphatic.engine.experience.Program]."""
         (steps,) = rows
         fixed_table, row_table = self.step.fixed_table, self.step.row_table
         step_table = self.step.tables["step"].evaluate_steps(steps, time)
-        history = np.empty((len(lengths) + 1, *states.shape), self.batch.dtype)
+        num_windows, lanes = chunks.num_windows, slice(self.batch.num_lanes)
+        kept, num_kept = (len(states), num_windows) if chunks.keeps_states else (0, 0)
+        history = np.empty((num_kept + 1, *states.shape), self.batch.dtype)
         history[0] = states
-        windows = np.arange(len(lengths))  # a chunk is a window
-        sums = np.zeros((len(lengths), len(self.batch.measures), self.padded))
+        totals = np.zeros((num_windows, len(self.batch.measures), self.padded))
+        totals[..., lanes] = sums[:, :, 0]
+        diverged = np.empty((num_windows, self.padded), np.uint8)
         tables = fixed_table, row_table, step_table
-        arrays = lengths, windows, steps, *tables, self.lanes, history, sums
-        groups, kept = self.padded // self.width, len(states)
-        sizes = groups, self.padded, 1, len(steps), 0, len(lengths), kept
+        learned = self.lanes, history, totals, diverged
+        arrays = chunks.lengths, chunks.windows, steps, *tables, *learned
+        groups = self.padded // self.width
+        sizes = groups, self.padded, 1, len(steps), 0, len(chunks.lengths), kept
         self._learn(*sizes, *(array.ctypes.data for array in arrays))
-        lanes = slice(self.batch.num_lanes)
-        return history[-1], sums[:, :, None, lanes], history[1:, :, None, lanes]
+        flags = diverged[:, None, lanes].astype(bool)
+        return history[-1], totals[:, :, None, lanes], flags, history[1:, :, None, lanes]

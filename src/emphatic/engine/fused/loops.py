@@ -17,7 +17,7 @@ from .values import IndexedArray
 
 UINT32 = np.dtype(np.uint32)
 SIZES = ("groups", "padded", "seeds", "steps", "step_stride", "chunks", "kept")
-ARRAYS = ("lengths", "windows", "rows", *TABLES, "lanes", "states", "sums")
+ARRAYS = ("lengths", "windows", "rows", *TABLES, "lanes", "states", "sums", "diverged")
 
 Pointers: TypeAlias = Mapping[str, Value]
 """Where the arrays of a function lie, by name."""
@@ -61,9 +61,9 @@ def emit_group(
     seeds. `lanes` holds the lanes' values; `lengths` are those of the chunks, and `windows` their
     windows, counted from 0. `states` holds the states before the first chunk, and after each window
     where `kept` is their number of rows; where it is 0, they change in place. `sums` holds each
-    window's sums of the measures, to which those of its chunks are added, and `diverged`, where the
-    machine has it, whether a number of the state is not finite. `rows` are the stream's, `steps` of
-    each seed, and those of the table `step` begin `step_stride` later for every seed.
+    window's sums of the measures, to which those of its chunks are added, and `diverged` whether a
+    number of the state after it is not finite. `rows` are the stream's, `steps` of each seed, and
+    those of the table `step` begin `step_stride` later for every seed.
     """
     batch, b, sizes = program.batch, f.builder, f.arguments
     num_state, num_measures = batch.num_state, len(batch.measures)
@@ -111,9 +111,8 @@ def emit_group(
         first = b.mul(window, I64(num_measures))
         for n, total in enumerate(last[num_state:]):
             _add_to_sum(machine, total, arrays["sums"], cell_index(first, n))
-        if "diverged" in arrays:
-            flags = _emit_diverged(machine, last[:num_state])
-            machine.write(flags, arrays["diverged"], cell_index(window, 0), np.uint8)
+        flags = _emit_diverged(machine, last[:num_state])
+        machine.write(flags, arrays["diverged"], cell_index(window, 0), np.uint8)
         return [b.add(offset, num_steps), place_next]
 
     f.loop(sizes["chunks"], [I64(0), I64(0)], emit_chunk)
@@ -137,7 +136,7 @@ def _emit_diverged(machine: Vector, state: list[Value]) -> Value:
 
 
 def emit_copy_of_rows(
-    f: Function, machine: Vector, arrays: Pointers, copy: Value, thread: Value, threads: Value
+    f: Function, machine: Vector, source: Value, copy: Value, thread: Value, threads: Value
 ) -> None:
     """Emits a thread's part of copying the table of rows to where all threads of a block read it.
 
@@ -146,9 +145,9 @@ def emit_copy_of_rows(
     b, block = f.builder, Vector(f.builder, machine.dtype, machine.columns, machine.columns)
     left = b.sub(b.add(f.arguments["row_blocks"], b.sub(threads, I64(1))), thread)
 
-    def emit_copy(number: Value, _: list[Value]) -> list[Value]:
+    def emit_block(number: Value, _: list[Value]) -> list[Value]:
         index = b.mul(b.add(thread, b.mul(number, threads)), I64(machine.columns))
-        block.write(block.read(arrays["row"], index), copy, index, machine.dtype)
+        block.write(block.read(source, index), copy, index, machine.dtype)
         return []
 
-    f.loop(b.udiv(left, threads), [], emit_copy)
+    f.loop(b.udiv(left, threads), [], emit_block)

@@ -61,7 +61,7 @@ class UniformTable:
         offsets = dict(zip(nodes, np.cumsum([0, *map(_size, nodes)]), strict=False))
         order = np.array([offsets[node] + index for node, index in slots], int)
         fixed, observed = program.fixed_arrays, program.observed_inputs
-        self._needs_sample = any(leaf in find_inputs(nodes) for leaf in observed if not leaf.timed)
+        self.needs_sample = any(leaf in find_inputs(nodes) for leaf in observed if not leaf.timed)
 
         def evaluate_row(leaves: list[jax.Array]) -> jax.Array:
             values = evaluate(nodes, fixed | dict(zip(observed, leaves, strict=True)))
@@ -74,7 +74,7 @@ class UniformTable:
 
     def evaluate_steps(self, rows: RowNumbers, time: int) -> Rows:
         """Returns the table from a time on; what depends on time alone is cached for all seeds."""
-        if self._needs_sample or not self.num_columns:
+        if self.needs_sample or not self.num_columns:
             return self.evaluate(rows, (time + np.arange(len(rows))).astype(np.int32))
         first, last = time // NUM_ROWS, (time + len(rows) - 1) // NUM_ROWS
         blocks = np.concatenate([self._evaluate_times(block) for block in range(first, last + 1)])
@@ -98,7 +98,7 @@ class UniformTable:
         for first in range(0, len(rows), size):
             block = slice(first, first + size)
             row, time = (np.resize(values[block], size) for values in (rows, times))
-            if self._needs_sample:
+            if self.needs_sample:
                 y = self.batch.observe(self.stream.sample(row, time))
             else:
                 y = jax.tree.map(lambda a: np.broadcast_to(a, (size, *a.shape)), self.batch.example)
