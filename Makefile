@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: test test-slow reproduce lint types docs unit examples benchmark format clean
+.PHONY: test test-slow test-gpu reproduce lint types docs unit examples benchmark format clean
 .DEFAULT_GOAL := test
 
 test: lint types docs unit examples
@@ -26,6 +26,10 @@ unit: .venv/development
 
 test-slow: .venv/development
 	$(BIN)/python -m pytest -m slow
+
+test-gpu: .venv/development
+	$(BIN)/python -m pip install --quiet 'cuda-bindings>=12.8'
+	$(BIN)/python -m pytest -m gpu
 
 examples: .venv/development
 	@for file in examples/*.py; do echo "$(BIN)/python $$file"; $(BIN)/python $$file || exit 1; done

@@ -6,6 +6,8 @@ from typing import NamedTuple, Protocol, runtime_checkable, TypeAlias
 import numpy as np
 from jaxtyping import Bool, Float, Int, PyTree, Shaped
 
+SLICE_BYTES = 2**26  # of memory for a slice of a task on a CPU
+
 Position: TypeAlias = PyTree
 """How far the streams of some seeds have been drawn; only their source looks inside."""
 Rows: TypeAlias = PyTree
@@ -50,6 +52,11 @@ class Experience(Protocol):
         self, seeds: Sequence[int], time: int, position: Position, num_steps: int
     ) -> tuple[Position, Rows]:
         """Draws the next steps, which begin at `time`: their rows, and the position after them."""
+        ...
+
+    @property
+    def slice_bytes(self) -> int:
+        """How much memory a slice of a task may take."""
         ...
 
     def seeds_per_task(self, num_lanes: int, num_seeds: int) -> int:

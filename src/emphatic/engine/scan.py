@@ -14,7 +14,7 @@ from jaxtyping import Float, Int, Integer, PyTree, UInt32
 
 from ..types import Array
 from .batch import Batch, Lane, Observation, TABLE_BYTES
-from .experience import Chunks, Diverged, History, States, Sums
+from .experience import Chunks, Diverged, History, SLICE_BYTES, States, Sums
 from .stream import Stream, Tables, Word, Words
 
 Pairs: TypeAlias = UInt32[jax.Array, " seeds"]
@@ -34,6 +34,8 @@ class Cells(NamedTuple):
 
 class Experience:
     """The streams of several seeds."""
+
+    slice_bytes = SLICE_BYTES
 
     def __init__(self, stream: Stream):
         self.tables = jax.tree.map(jnp.asarray, stream.tables)

@@ -15,7 +15,7 @@ from .experience import Chunks, Experience, Position, Program, Rows, States
 
 CHUNK = 1024  # steps that are summed in the working type
 SLICE = 0.1  # seconds that one slice is meant to take
-SLICE_STEPS, SLICE_BYTES = 2**18, 2**26  # and what it may hold in memory
+SLICE_STEPS = 2**18  # and how many it has at most
 
 ChunkNumbers: TypeAlias = Int[np.ndarray, " chunks"]
 """A whole number for each chunk."""
@@ -125,7 +125,7 @@ class Task:
 
     def _num_chunks(self, windows: Windows) -> int:
         numbers = max(job.batch.num_state * job.batch.num_lanes for job in self.jobs)
-        by_memory = SLICE_BYTES // (8 * len(self.seeds) * (numbers + 1))
+        by_memory = self.experience.slice_bytes // (8 * len(self.seeds) * (numbers + 1))
         by_steps = SLICE_STEPS // int(windows.chunks.max())
         limit = max(1, min(int(SLICE / self.chunk_seconds), by_memory, by_steps))
         return 1 << (limit.bit_length() - 1)  # few lengths, since each is compiled anew

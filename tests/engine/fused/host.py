@@ -65,7 +65,11 @@ class Device:
     ):
         self.registers = registers or {}
         self.shared_bytes, self.free_bytes = shared_bytes, free_bytes
+        self.num_cores, self.cycles = 512, 1e9
         self.kernels: list[tuple[Kernel, LoadedKernel]] = []
+
+    def __str__(self) -> str:
+        return "a GPU that is the host"
 
     def compile(self, kernel: Kernel) -> LoadedKernel:
         loaded = LoadedKernel(kernel, self.registers.get(kernel.width, 32))

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emphatic.engine.fused import cuda, gpu
+from emphatic.engine.fused import cuda
+from emphatic.engine.fused.device import Device
 from emphatic.engine.fused.kernels import Kernel
 
 ERRORS = {"CUDA_SUCCESS": 0, "CUDA_ERROR_OUT_OF_MEMORY": 2, "CUDA_ERROR_NO_DEVICE": 100}
@@ -15,6 +16,7 @@ ATTRIBUTES = {
     "COMPUTE_CAPABILITY_MAJOR": 9,
     "COMPUTE_CAPABILITY_MINOR": 0,
     "MULTIPROCESSOR_COUNT": 132,
+    "CLOCK_RATE": 1_980_000,
     "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 232_448,
 }
 NUM_REGS, LOCAL_SIZE_BYTES, CUBIN = 56, 0, b"machine code"
@@ -125,7 +127,7 @@ def test_a_gpu_says_what_it_is():
     assert str(device) == "NVIDIA H200, compute capability 9.0, CUDA 12.8"
     assert device.free_bytes == 10**9
     assert 2 * (device.shared_bytes + 1024) <= 233_472  # two blocks and the driver's part of each
-    assert isinstance(device, gpu.Device)
+    assert isinstance(device, Device)
 
 
 def without_driver() -> Driver:

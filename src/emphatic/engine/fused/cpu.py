@@ -12,12 +12,13 @@ from jax.extend.core import ClosedJaxpr
 from jaxtyping import Float, PyTree, UInt32
 
 from ..batch import Batch
-from ..experience import Chunks, Diverged, History, Sums
+from ..experience import Chunks, Diverged, History, SLICE_BYTES, Sums
 from ..stream import Stream, Tables
 from .llvm import Function, I32, I64, Value, Vector
 from .loops import ARRAYS, emit_draws, emit_group, SIZES, UINT32
 from .program import StepProgram
 
+CYCLES = 2.5e9  # of a core in a second
 Pairs: TypeAlias = UInt32[np.ndarray, "seeds 1"]
 Packed: TypeAlias = Float[np.ndarray, "numbers padded"]
 NativeFunction: TypeAlias = Callable[..., None]
@@ -63,8 +64,17 @@ def _compile_module(text: str, name: str, num_arguments: int) -> NativeFunction:
     return function
 
 
+def estimate_seconds(step: StepProgram, num_seeds: int, num_steps: int, num_threads: int) -> float:
+    """Estimates how long the learning takes: an instruction on a vector in each cycle."""
+    vectors = -(-step.batch.num_lanes * step.batch.dtype.itemsize // vector_bytes())
+    busy = min(num_threads, num_seeds)
+    return num_seeds / busy * num_steps * vectors * len(step.order) / CYCLES
+
+
 class Experience:
     """The stream of a problem, compiled: one step after the other, in scalars."""
+
+    slice_bytes = SLICE_BYTES
 
     def __init__(self, stream: Stream):
         self.arrays = [np.ascontiguousarray(table) for table in jax.tree.leaves(stream.tables)]

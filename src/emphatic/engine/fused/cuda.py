@@ -19,12 +19,14 @@ import numpy as np
 from jaxtyping import Shaped
 
 from ..._files import atomic_write
+from . import device as protocols
 from .kernels import ARCHITECTURE, Kernel, to_ptx
 
 CAPABILITY = divmod(int(ARCHITECTURE.removeprefix("sm_")), 10)  # that kernels need
 DRIVER = 11_000  # the version of CUDA that knows their PTX, as drivers count it
 STATIC_SHARED = 48 * 1024  # bytes that a block may share without asking for more
 SYSTEM_SHARED = 1024  # bytes of every block that the driver keeps for itself
+CORES = 128  # of a multiprocessor, for single precision
 DIGEST = hashlib.sha256().digest_size
 CPU = "device='cpu' needs none"
 
@@ -107,6 +109,8 @@ class Device:
                 f"{_dotted(CAPABILITY)} or newer is required; {CPU}"
             )
         self.num_multiprocessors = self._attribute("MULTIPROCESSOR_COUNT")
+        self.num_cores = CORES * self.num_multiprocessors
+        self.cycles = 1e3 * self._attribute("CLOCK_RATE")  # which is in kHz
         largest = self._attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
         self.shared_bytes = (largest + SYSTEM_SHARED) // 2 - SYSTEM_SHARED  # of two, side by side
         self._context = self.call("cuDevicePrimaryCtxRetain", self._handle)
@@ -179,20 +183,26 @@ class Device:
         self.call("cuMemsetD8Async", memory.address, 0, max(num_bytes, 1), self.stream)
         return memory
 
-    def upload(self, array: Shaped[np.ndarray, "..."], memory: Memory, offset: int = 0) -> None:
+    def upload(
+        self, array: Shaped[np.ndarray, "..."], memory: protocols.Memory, offset: int = 0
+    ) -> None:
         """Copies an array to memory, from an offset in bytes on."""
         if array.nbytes:
             place = memory.address + offset, array.ctypes.data, array.nbytes
             self.call("cuMemcpyHtoDAsync", *place, self.stream)
 
-    def download(self, memory: Memory, array: Shaped[np.ndarray, "..."], offset: int = 0) -> None:
+    def download(
+        self, memory: protocols.Memory, array: Shaped[np.ndarray, "..."], offset: int = 0
+    ) -> None:
         """Waits until all is done that this thread began, and copies from memory to an array."""
         if array.nbytes:
             place = array.ctypes.data, memory.address + offset, array.nbytes
             self.call("cuMemcpyDtoHAsync", *place, self.stream)
         self.call("cuStreamSynchronize", self.stream)
 
-    def copy(self, source: Memory, offset: int, target: Memory, num_bytes: int) -> None:
+    def copy(
+        self, source: protocols.Memory, offset: int, target: protocols.Memory, num_bytes: int
+    ) -> None:
         """Copies memory from an offset in bytes on to the beginning of other memory."""
         if num_bytes:
             place = target.address, source.address + offset, num_bytes

@@ -1,12 +1,12 @@
 """The fused engine on a GPU: streams in one thread for each seed, learners in threads of lanes.
 
-What the driver of a GPU does is behind the protocol [Device]; `cuda.py` has NVIDIA's.
+What the driver of a GPU does is behind the protocol of `device.py`; `cuda.py` has NVIDIA's.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Shaped
@@ -15,7 +15,8 @@ from ..batch import Batch
 from ..experience import Chunks, Diverged, History, Sums
 from ..stream import Stream
 from . import cpu
-from .kernels import drawing_kernel, Kernel, learning_kernel, num_columns, row_table_bytes
+from .device import Device, LoadedKernel, Memory
+from .kernels import drawing_kernel, learning_kernel, num_columns, row_table_bytes
 from .llvm import ALIGNMENT
 from .loops import UINT32
 from .program import StepProgram
@@ -25,76 +26,9 @@ MAX_REGISTERS = 128  # of a thread: with more, too few threads wait for each oth
 BLOCK_SIZES = (128, 256, 512, 64, 32)  # threads of a block, the preferred ones first
 MAX_THREADS = 2**31  # of a launch
 SLICE_SHARE = 8  # parts of the free memory, one of which the results of a slice may take
+SETUP = 2.0  # seconds that it takes until a GPU begins
+LATENCY = 4  # cycles until the result of an instruction can be used
 NUM_TASKS = 2  # that take turns: one is copied while the other one learns
-
-
-@runtime_checkable
-class Memory(Protocol):
-    """Memory of a GPU.
-
-    When nothing refers to it any more it is free for what the same thread of ours begins later.
-    """
-
-    @property
-    def address(self) -> int: ...
-
-
-@runtime_checkable
-class LoadedKernel(Protocol):
-    """A kernel, compiled for a GPU."""
-
-    @property
-    def num_registers(self) -> int:
-        """How many a thread has."""
-        ...
-
-    @property
-    def local_bytes(self) -> int:
-        """How much memory a thread has besides, for what its registers do not hold."""
-        ...
-
-    def num_resident(self, block_size: int) -> int:
-        """Returns how many threads the whole GPU runs at the same time, in such blocks."""
-        ...
-
-    def launch(self, num_threads: int, block_size: int, arguments: Sequence[int]) -> None:
-        """Begins to run so many threads at least, after all that this thread of ours began."""
-        ...
-
-
-@runtime_checkable
-class Device(Protocol):
-    """A GPU and its driver. What one thread of ours begins happens in this order."""
-
-    @property
-    def shared_bytes(self) -> int:
-        """How much memory a block may share, if two are to run side by side."""
-        ...
-
-    @property
-    def free_bytes(self) -> int:
-        """How much memory is free."""
-        ...
-
-    def compile(self, kernel: Kernel) -> LoadedKernel:
-        """Compiles a kernel."""
-        ...
-
-    def allocate(self, num_bytes: int) -> Memory:
-        """Returns memory that is all zero."""
-        ...
-
-    def upload(self, array: Shaped[np.ndarray, "..."], memory: Memory, offset: int = 0) -> None:
-        """Copies an array to memory, from an offset in bytes on."""
-        ...
-
-    def download(self, memory: Memory, array: Shaped[np.ndarray, "..."], offset: int = 0) -> None:
-        """Waits until all is done that this thread began, and copies from memory to an array."""
-        ...
-
-    def copy(self, source: Memory, offset: int, target: Memory, num_bytes: int) -> None:
-        """Copies memory from an offset in bytes on to the beginning of other memory."""
-        ...
 
 
 def _place(device: Device, array: Shaped[np.ndarray, "..."]) -> Memory:
@@ -212,6 +146,12 @@ class Program:
             if is_small and num_threads >= kernel.num_resident(BLOCK_SIZES[0]):
                 return width
         return WIDTHS[-1]
+
+    def estimate_seconds(self, num_seeds: int, num_steps: int) -> float:
+        """Estimates how long the learning takes, with what goes before it."""
+        cells = self.batch.num_lanes * num_seeds
+        cycles = len(self.step.order) * max(LATENCY, cells / self.device.num_cores)
+        return SETUP + num_steps * cycles / self.device.cycles
 
     def begin(self, seeds: Sequence[int]) -> States:
         """Returns the first states."""
