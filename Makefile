@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: test test-slow test-slurm fuzz reproduce lint types docs unit examples benchmark format clean
+.PHONY: test test-slow test-slurm test-gpu fuzz reproduce lint types docs unit examples benchmark format clean
 .DEFAULT_GOAL := test
 
 test: lint types docs unit examples
@@ -33,6 +33,10 @@ test-slurm: .venv/development
 FUZZ ?= 100000
 fuzz: .venv/development
 	$(BIN)/python -m tests.fuzz --inputs $(FUZZ)
+
+test-gpu: .venv/development
+	$(BIN)/python -m pip install --quiet 'cuda-bindings>=12.8'
+	$(BIN)/python -m pytest -m gpu
 
 examples: .venv/development
 	@for file in examples/*.py; do echo "$(BIN)/python $$file"; $(BIN)/python $$file || exit 1; done

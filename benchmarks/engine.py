@@ -19,7 +19,8 @@ import numpy as np
 from emphatic import learners, problems
 from emphatic.engine import MEASURES
 from emphatic.engine.batch import Batch, transition_view
-from emphatic.engine.run import BLOCK, bundle_tasks, Compiler
+from emphatic.engine.choice import BLOCK, Compiler
+from emphatic.engine.run import bundle_tasks
 from emphatic.engine.scan import Experience
 from emphatic.engine.stream import PARITY, ROTATIONS, Stream
 from emphatic.engine.tasks import Results, run_tasks, Windows

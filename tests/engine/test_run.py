@@ -160,6 +160,7 @@ def test_the_dataset_says_what_ran_and_how():
     assert found.attrs == {
         "num_steps": 25,
         "record_every": 10,
+        "device": "CPU and JAX",
         "dtype": "float32",
         "interrupted": 0,
     }

@@ -1,10 +1,12 @@
 """Protocols: where experience comes from, and what learns from it."""
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable, TypeAlias
+from typing import NamedTuple, Protocol, runtime_checkable, TypeAlias
 
 import numpy as np
-from jaxtyping import Float, Int, PyTree, Shaped
+from jaxtyping import Bool, Float, Int, PyTree, Shaped
+
+SLICE_BYTES = 2**26  # of memory for a slice of a task on a CPU
 
 Position: TypeAlias = PyTree
 """How far the streams of some seeds have been drawn; only their source looks inside."""
@@ -13,11 +15,25 @@ Rows: TypeAlias = PyTree
 States: TypeAlias = PyTree
 """The states of a program's learners; only the program looks inside."""
 
-Lengths: TypeAlias = Int[np.ndarray, " chunks"]
-Sums: TypeAlias = Float[np.ndarray, "chunks measures seeds lanes"]
-"""Each chunk's sums of the measures."""
-History: TypeAlias = Shaped[np.ndarray, "chunks numbers seeds lanes"]
-"""The numbers of the states after each chunk."""
+Sums: TypeAlias = Float[np.ndarray, "windows measures seeds lanes"]
+"""Each window's sums of the measures."""
+Diverged: TypeAlias = Bool[np.ndarray, "windows seeds lanes"]
+"""Whether a number of the state is not finite after each window."""
+History: TypeAlias = Shaped[np.ndarray, "kept numbers seeds lanes"]
+"""The numbers of the states after each window, or after none."""
+
+
+class Chunks(NamedTuple):
+    """Chunks of steps, one after the other, and the windows that they belong to."""
+
+    lengths: Int[np.ndarray, " chunks"]
+    windows: Int[np.ndarray, " chunks"]  # counted from the first chunk's
+    keeps_states: bool  # those after each window, besides the last ones
+
+    @property
+    def num_windows(self) -> int:
+        """How many windows they belong to."""
+        return int(self.windows[-1]) + 1
 
 
 @runtime_checkable
@@ -38,6 +54,11 @@ class Experience(Protocol):
         """Draws the next steps, which begin at `time`: their rows, and the position after them."""
         ...
 
+    @property
+    def slice_bytes(self) -> int:
+        """How much memory a slice of a task may take."""
+        ...
+
     def seeds_per_task(self, num_lanes: int, num_seeds: int) -> int:
         """Returns how many of the seeds one task advances together."""
         ...
@@ -52,7 +73,10 @@ class Program(Protocol):
         ...
 
     def advance(
-        self, rows: Rows, time: int, lengths: Lengths, states: States
-    ) -> tuple[States, Sums, History]:
-        """Learns from chunks of rows, which begin at `time`."""
+        self, rows: Rows, time: int, chunks: Chunks, states: States, sums: Sums
+    ) -> tuple[States, Sums, Diverged, History]:
+        """Learns from chunks of rows, which begin at `time`, and adds their sums to `sums`.
+
+        Every chunk is summed in the working type, and added to its window in double precision.
+        """
         ...

@@ -1,10 +1,9 @@
 """The one way to run learners: parses the request, chooses engines, and collects the results."""
 
 import math
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import get_args, Literal, NamedTuple, TYPE_CHECKING, TypeAlias
+from typing import get_args, Literal, TYPE_CHECKING, TypeAlias
 
 import jax
 import numpy as np
@@ -15,10 +14,9 @@ from .._validation import unknown
 from .._work import require_memory
 from ..mdp import Problem
 from ..types import LearnerFactory
-from . import request, scan
+from . import request
 from .batch import Batch, sample_view, transition_view
-from .experience import Experience, Program
-from .fused.values import FusionError
+from .choice import BLOCK, Choice, Compiler, DeviceName, Engine, GPU_BLOCK, Work
 from .request import Axes, Learners, Measures, Targets
 from .stream import Stream
 from .tasks import CHUNK, Job, num_cores, OnProgress, Results, run_tasks, Task, Windows
@@ -26,12 +24,9 @@ from .tasks import CHUNK, Job, num_cores, OnProgress, Results, run_tasks, Task, 
 if TYPE_CHECKING:
     import xarray
 
-BLOCK = 4096  # lanes that one call advances
 # Of memory: what a window takes before anything is measured, a seed, and a curve with its state.
 WINDOW_BYTES, SEED_BYTES, CURVE_BYTES = 64, 128, 64
 WINDOWS_ADVICE = "take fewer seeds, values or windows"
-Engine: TypeAlias = Literal["auto", "fused", "scan"]
-"""What runs learners: `fused` is vector code of the CPU, `scan` is JAX, `auto` chooses."""
 DType: TypeAlias = Literal["float32", "float64"]
 """The working type of a run."""
 
@@ -47,6 +42,7 @@ def run(
     record_every: int = 1000,
     measures: Measures | None = None,
     engine: Engine = "auto",
+    device: DeviceName = "cpu",
     dtype: DType = "float32",
     num_threads: int | None = None,
     on_progress: OnProgress | None = None,
@@ -75,8 +71,10 @@ def run(
       window may be shorter.
     - `measures`: Names from [MEASURES], and `weights` for the state at the end of each window; or
       measures of your own by name. By default the error of what the learners estimate.
-    - `engine`: `fused` (vector code of the CPU), `scan` (`lax.scan` on JAX's device), or
-      `auto`, which is fused wherever that is possible.
+    - `engine`: `fused` (native code), `scan` (`lax.scan` on JAX's device), or `auto`, which is
+      fused wherever that is possible.
+    - `device`: Where fused learners run: `cpu`, `gpu` (the first one of NVIDIA), or `auto`, which
+      takes a GPU that is there where the work is worth it. No bit depends on it.
     - `dtype`: The working type. Streams are the same in both.
     - `num_threads`: By default as many as there are cores.
     - `on_progress`: Called now and then with the updates done and the updates of the whole run.
@@ -100,17 +98,12 @@ def run(
         record_every=record_every,
         measures=measures,
         engine=engine,
+        device=device,
         dtype=dtype,
         num_parts=-(-count // len(seed_list)),
+        num_seeds=len(seed_list),
     )
     return prepared.run(seed_list, count, on_progress)
-
-
-class Choice(NamedTuple):
-    """The engine that runs a learner, and the reason why."""
-
-    engine: str
-    reason: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +134,8 @@ class Prepared:
             replace(job, results=Results(job, self.windows, len(seeds), self.record_weights))
             for job in self.jobs
         ]
-        tasks = bundle_tasks(jobs, list(seeds), BLOCK)
+        block = max(BLOCK, *(job.batch.num_lanes for job in jobs))
+        tasks = bundle_tasks(jobs, list(seeds), block)
         finished, interrupted = run_tasks(tasks, self.windows, num_threads, on_progress)
         dataset = self._to_dataset(jobs, list(seeds))
         if list(self.targets) == [""]:
@@ -172,12 +166,12 @@ class Prepared:
                 results = [job.results for job in matching if job.results is not None]
                 sums = _join([part.sums for part in results], sizes)
                 for values, total in zip(variables.values(), sums, strict=True):
-                    values[row, column] = total / self.windows.lengths
+                    values[row, column] = _unify_nan(total / self.windows.lengths)
                 diverged[row, column] = _join([part.diverged for part in results], sizes)
                 weights.append(_join([part.weights for part in results], sizes))
             if weights[0].shape[0]:
                 unused = tuple(1 + n for n, axis in enumerate(self.axes) if axis not in axes)
-                array = np.moveaxis(np.stack(weights), 1, -1).squeeze(unused)
+                array = _unify_nan(np.moveaxis(np.stack(weights), 1, -1).squeeze(unused))
                 dimensions = "target", *axes, "seed", "time", f"{name}_weight"
                 dataset[f"{name}_weights"] = dimensions, array
                 batch = next(job.batch for job in jobs if job.learner == name)
@@ -186,6 +180,12 @@ class Prepared:
             dataset[name] = tuple(coordinates), values
         engines, reasons = zip(*(self.choices[name] for name in self.factories), strict=True)
         return dataset.assign(engine=("learner", list(engines)), reason=("learner", list(reasons)))
+
+
+def _unify_nan(values: Shaped[np.ndarray, "*n"]) -> Shaped[np.ndarray, "*n"]:
+    """Gives all that is not a number the same bits: of those, processors have different ones."""
+    values[np.isnan(values)] = np.nan
+    return values
 
 
 def _join(parts: Sequence[np.ndarray], sizes: Sequence[int]) -> Shaped[np.ndarray, "..."]:
@@ -205,19 +205,23 @@ def prepare(
     record_every: int = 1000,
     measures: Measures | None = None,
     engine: Engine = "auto",
+    device: DeviceName = "cpu",
     dtype: DType = "float32",
     num_parts: int = 1,
+    num_seeds: int = 1,
 ) -> Prepared:
     """Does what [run] does before it runs: parses the request, chooses engines, and compiles.
 
     The arguments are those of [run], and `num_parts`, into how many parts the lanes of a seed are
-    cut for threads that would be idle. Only the fused engine does so: a scan would compile each.
-    No bit depends on it.
+    cut for threads that would be idle. Only the fused engine on a CPU does so: a scan would compile
+    each. `num_seeds` says how many seeds are expected. No bit depends on either.
     """
     num_steps = request.parse_count("num_steps", num_steps)
     record_every = request.parse_count("record_every", record_every)
     if engine not in get_args(Engine):
         raise unknown("engine", engine, get_args(Engine))
+    if device not in get_args(DeviceName):
+        raise unknown("device", device, get_args(DeviceName))
     if dtype not in get_args(DType):
         raise unknown("dtype", dtype, get_args(DType))
     num_windows = -(-num_steps // record_every)
@@ -243,7 +247,11 @@ def prepare(
         for name, factory in factories.items()
     }
     block_size = min(BLOCK, max(64, -(-sum(counts.values()) * len(targets) // num_parts)))
-    compiler = Compiler(Stream(problem), engine)
+    compiler = Compiler(
+        Stream(problem), engine, device, Work(num_seeds, num_steps, num_parts * num_seeds)
+    )
+    blocks = {"gpu": GPU_BLOCK, "cpu": block_size, "scan": BLOCK}
+    first_block = GPU_BLOCK if compiler.gpu else block_size
     precision = np.dtype(dtype)
     views = [transition_view(problem, policy, precision) for policy in targets.values()]
 
@@ -264,56 +272,23 @@ def prepare(
                         "which all lanes share; make one learner for each value"
                     ) from None
                 jobs.append(compiler.compile(name, number, batch))
-        if block < min(BLOCK, counts[name]) and compiler.choices[name].engine == "scan":
-            return compile_jobs(name, BLOCK)
+        fitting = blocks[compiler.places[name]]
+        if min(block, counts[name]) != min(fitting, counts[name]):
+            return compile_jobs(name, fitting)
         return jobs
 
+    jobs = [job for name in factories for job in compile_jobs(name, first_block)]
+    attributes = {"num_steps": num_steps, "record_every": record_every, "dtype": dtype}
     return Prepared(
-        jobs=[job for name in factories for job in compile_jobs(name, block_size)],
+        jobs=jobs,
         factories=factories,
         targets=targets,
         axes=axes,
         windows=Windows(num_steps, record_every),
         record_weights="weights" in measures,
         choices=compiler.choices,
-        attributes={"num_steps": num_steps, "record_every": record_every, "dtype": dtype},
+        attributes={**attributes, "device": compiler.device_name},
     )
-
-
-class Compiler:
-    """Chooses an engine for each learner, compiles it, and remembers the choice."""
-
-    def __init__(self, stream: Stream, engine: Engine):
-        self.stream, self.engine = stream, engine
-        self.experience: dict[str, Experience] = {}  # one for each engine
-        self.choices: dict[str, Choice] = {}
-
-    def compile(self, name: str, target: int, batch: Batch) -> Job:
-        """Compiles a batch for the engine that runs it."""
-        program: Program | None = None
-        make_experience: Callable[[Stream], Experience] = scan.Experience
-        reason = "asked for"
-        if self.engine != "scan":
-            try:
-                from .fused import cpu
-
-                program, make_experience = cpu.Program(batch, self.stream), cpu.Experience
-                if self.engine == "auto":
-                    reason = f"every primitive lowers, and a state has {batch.num_state} numbers"
-            except ImportError:
-                reason = "llvmlite is not installed"
-                if self.engine == "auto" and not self.choices:
-                    warnings.warn(f"the fused engine is not used: {reason}", stacklevel=3)
-            except FusionError as error:
-                reason = str(error)
-            if program is None and self.engine == "fused":
-                raise ValueError(f"engine: {name!r} cannot be fused: {reason}; scan would run it")
-        engine = "fused" if program else "scan"
-        self.choices[name] = Choice(engine, reason)
-        if engine not in self.experience:
-            self.experience[engine] = make_experience(self.stream)
-        program = program or scan.Program(batch, self.stream)
-        return Job(name, target, batch, program, self.experience[engine])
 
 
 def bundle_tasks(jobs: Sequence[Job], seeds: list[int], block: int) -> list[Task]:

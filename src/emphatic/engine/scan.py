@@ -14,7 +14,7 @@ from jaxtyping import Float, Int, Integer, PyTree, UInt32
 
 from ..types import Array
 from .batch import Batch, Lane, Observation, TABLE_BYTES
-from .experience import History, Lengths, States, Sums
+from .experience import Chunks, Diverged, History, SLICE_BYTES, States, Sums
 from .stream import Stream, Tables, Word, Words
 
 Pairs: TypeAlias = UInt32[jax.Array, " seeds"]
@@ -34,6 +34,8 @@ class Cells(NamedTuple):
 
 class Experience:
     """The streams of several seeds."""
+
+    slice_bytes = SLICE_BYTES
 
     def __init__(self, stream: Stream):
         self.tables = jax.tree.map(jnp.asarray, stream.tables)
@@ -150,13 +152,15 @@ class Program:
         return [jax.tree.map(operator.itemgetter(position), stacked) for position in positions]
 
     def advance(
-        self, rows: Rows, time: int, lengths: Lengths, states: States
-    ) -> tuple[States, Sums, History]:
+        self, rows: Rows, time: int, chunks: Chunks, states: States, sums: Sums
+    ) -> tuple[States, Sums, Diverged, History]:
         """Learns from chunks of rows; see [emphatic.engine.experience.Program]."""
-        totals, history, first = list[np.ndarray](), list[np.ndarray](), 0
+        totals, history, first = sums.copy(), dict[int, np.ndarray](), 0
         tiles = self._cut(len(rows))
         with jax.enable_x64(self.batch.dtype == np.float64):
-            for length in lengths.tolist():
+            for length, window in zip(
+                chunks.lengths.tolist(), chunks.windows.tolist(), strict=True
+            ):
                 chunk = jax.lax.dynamic_slice_in_dim(rows, first, length, axis=1)
                 ys = None
                 if self.table is None:
@@ -167,8 +171,9 @@ class Program:
                     for cells, state in zip(tiles, states, strict=True)
                 ]
                 states = [state for state, _ in advanced]
-                sums = [total for _, total in advanced]
-                totals.append(self._join(sums, len(rows)).astype(np.float64))
-                history.append(self._join(states, len(rows)))
+                totals[window] += self._join([total for _, total in advanced], len(rows))
+                history[window] = self._join(states, len(rows))
                 first += length
-        return states, np.stack(totals), np.stack(history)
+        after = np.stack(list(history.values()))
+        diverged = np.asarray(~np.isfinite(after).all(axis=1))
+        return states, totals, diverged, after[: len(after) * chunks.keeps_states]

@@ -11,12 +11,14 @@ import numpy as np
 from jaxtyping import Int
 
 from .batch import Batch
-from .experience import Experience, History, Position, Program, States, Sums
+from .experience import Chunks, Experience, Position, Program, Rows, States
 
 CHUNK = 1024  # steps that are summed in the working type
 SLICE = 0.1  # seconds that one slice is meant to take
-SLICE_STEPS, SLICE_BYTES = 2**18, 2**26  # and what it may hold in memory
+SLICE_STEPS = 2**18  # and how many it has at most
 
+ChunkNumbers: TypeAlias = Int[np.ndarray, " chunks"]
+"""A whole number for each chunk."""
 OnProgress: TypeAlias = Callable[[int, int], None]
 """A callback, called with the number of updates done and the total number."""
 
@@ -28,7 +30,7 @@ def num_cores() -> int:
     return os.cpu_count() or 1
 
 
-def _chunk_lengths(length: int) -> Int[np.ndarray, " chunks"]:
+def _chunk_lengths(length: int) -> ChunkNumbers:
     """Returns the lengths of as few chunks as possible, which differ by one step at most."""
     return np.diff(np.linspace(0, length, -(-length // CHUNK) + 1).astype(np.int64))
 
@@ -95,35 +97,38 @@ class Task:
         self.position, rows = self.experience.advance(
             self.seeds, self.time, self.position, num_steps
         )
+        numbers = windows.window_of_chunk[chunks]
         for number, job in enumerate(self.jobs):
-            self.states[number], sums, history = job.program.advance(
-                rows, self.time, lengths, self.states[number]
-            )
-            self._record(job, windows, chunks, sums, history)
+            self.states[number] = self._learn(job, self.states[number], rows, lengths, numbers)
         self.time += num_steps
         self.chunk = min(chunks.stop, len(windows.chunks))
         self.chunk_seconds = (clock.perf_counter() - start) / len(lengths)
         return num_steps * len(self.seeds) * sum(job.batch.num_lanes for job in self.jobs)
 
+    def _learn(
+        self, job: Job, states: States, rows: Rows, lengths: ChunkNumbers, numbers: ChunkNumbers
+    ) -> States:
+        """Runs a job's part of a slice; a window that it does not end is recorded again later."""
+        assert job.results is not None
+        results, seeds = job.results, slice(self.first, self.first + len(self.seeds))
+        window = slice(int(numbers[0]), int(numbers[-1]) + 1)
+        chunks = Chunks(lengths, numbers - numbers[0], results.weights.shape[1] > 0)
+        before = results.sums[window, :, seeds]
+        states, sums, diverged, history = job.program.advance(
+            rows, self.time, chunks, states, before
+        )
+        results.sums[window, :, seeds] = sums
+        results.diverged[window, seeds] = diverged
+        if chunks.keeps_states:
+            results.weights[window, :, seeds] = history
+        return states
+
     def _num_chunks(self, windows: Windows) -> int:
         numbers = max(job.batch.num_state * job.batch.num_lanes for job in self.jobs)
-        by_memory = SLICE_BYTES // (8 * len(self.seeds) * (numbers + 1))
+        by_memory = self.experience.slice_bytes // (8 * len(self.seeds) * (numbers + 1))
         by_steps = SLICE_STEPS // int(windows.chunks.max())
         limit = max(1, min(int(SLICE / self.chunk_seconds), by_memory, by_steps))
         return 1 << (limit.bit_length() - 1)  # few lengths, since each is compiled anew
-
-    def _record(
-        self, job: Job, windows: Windows, chunks: slice, sums: Sums, history: History
-    ) -> None:
-        assert job.results is not None
-        seeds = slice(self.first, self.first + len(self.seeds))
-        numbers, is_last = windows.window_of_chunk[chunks], windows.ends_window[chunks]
-        for window, total in zip(numbers, sums, strict=True):  # in order, however slices are cut
-            job.results.sums[window, :, seeds] += total
-        recorded, states = numbers[is_last], history[is_last]
-        job.results.diverged[recorded, seeds] = ~np.isfinite(states).all(axis=1)
-        if job.results.weights.shape[1]:
-            job.results.weights[recorded, :, seeds] = states
 
 
 def run_tasks(

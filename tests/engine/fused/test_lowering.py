@@ -14,6 +14,7 @@ from jax import lax
 from emphatic import Learner, learners, problems, schedules
 from emphatic.engine import run
 from emphatic.engine.batch import Batch, transition_view
+from emphatic.engine.experience import Chunks
 from emphatic.engine.fused import cpu, program
 from emphatic.engine.fused.llvm import Function, I64, Vector
 from emphatic.engine.fused.lowering import Lowering, RULES, STRUCTURE
@@ -745,13 +746,15 @@ def sweeps():
 def test_programs_of_every_width_agree_to_the_last_bit(sweeps, name, dtype):
     """61 lanes, so that every width but 1 leaves some places of a vector unused."""
     stream, rows, found = sweeps
-    lengths = np.array([100, 399, 1])
-    results = []
+    chunks = Chunks(np.array([100, 399, 1]), np.array([0, 0, 1]), keeps_states=True)
+    before, results = np.full((2, 1, 1, 61), 0.5), []
     for width in (1, 4, 8, 16, 32, 64):
         compiled = cpu.Program(found[name, dtype], stream, width)
-        last, sums, states = compiled.advance(rows, 0, lengths, compiled.begin([5]))
+        learned = compiled.advance(rows, 0, chunks, compiled.begin([5]), before)
+        last, sums, diverged, states = learned
         assert compiled.padded % width == 0
         np.testing.assert_array_equal(last[:, :61], states[-1][:, 0])
+        np.testing.assert_array_equal(diverged, ~np.isfinite(states).all(axis=1))
         results.append((sums, states))
     for sums, states in results[1:]:
         np.testing.assert_array_equal(sums, results[0][0])

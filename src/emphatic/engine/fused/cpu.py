@@ -12,15 +12,13 @@ from jax.extend.core import ClosedJaxpr
 from jaxtyping import Float, PyTree, UInt32
 
 from ..batch import Batch
-from ..experience import History, Lengths, Sums
+from ..experience import Chunks, Diverged, History, SLICE_BYTES, Sums
 from ..stream import Stream, Tables
-from .llvm import Function, I32, Value, Vector
-from .lowering import Lowering
-from .program import ARRAYS, emit_group, lane_array, SIZES, StepProgram
-from .values import IndexedArray
+from .llvm import Function, I32, I64, Value, Vector
+from .loops import ARRAYS, emit_draws, emit_group, SIZES, UINT32
+from .program import StepProgram
 
-UINT32 = np.dtype(np.uint32)
-
+CYCLES = 2.5e9  # of a core in a second
 Pairs: TypeAlias = UInt32[np.ndarray, "seeds 1"]
 Packed: TypeAlias = Float[np.ndarray, "numbers padded"]
 NativeFunction: TypeAlias = Callable[..., None]
@@ -66,8 +64,17 @@ def _compile_module(text: str, name: str, num_arguments: int) -> NativeFunction:
     return function
 
 
+def estimate_seconds(step: StepProgram, num_seeds: int, num_steps: int, num_threads: int) -> float:
+    """Estimates how long the learning takes: an instruction on a vector in each cycle."""
+    vectors = -(-step.batch.num_lanes * step.batch.dtype.itemsize // vector_bytes())
+    busy = min(num_threads, num_seeds)
+    return num_seeds / busy * num_steps * vectors * len(step.order) / CYCLES
+
+
 class Experience:
     """The stream of a problem, compiled: one step after the other, in scalars."""
+
+    slice_bytes = SLICE_BYTES
 
     def __init__(self, stream: Stream):
         self.arrays = [np.ascontiguousarray(table) for table in jax.tree.leaves(stream.tables)]
@@ -79,28 +86,16 @@ class Experience:
 
         arguments = tables, (word, word), word, word
         self._begin = self._compile("begin", jax.make_jaxpr(begin)(*arguments))
-        self._advance = self._compile("advance", jax.make_jaxpr(stream.advance)(*arguments))
+        self.closed = jax.make_jaxpr(stream.advance)(*arguments)
+        self._advance = self._compile("advance", self.closed)
 
     def _compile(self, name: str, closed: ClosedJaxpr) -> NativeFunction:
-        tables = [IndexedArray(n, array.shape, UINT32) for n, array in enumerate(self.arrays)]
-        addresses = [f"table{table.number}" for table in tables]
+        addresses = [f"table{n}" for n in range(len(self.arrays))]
         f = Function(name, ["steps", "low", "high", "time", "pair", "rows", *addresses])
-        b, machine = f.builder, Vector(f.builder, UINT32, 1)
+        machine = Vector(f.builder, UINT32, 1)
         machine.arrays = [f.pointer(address) for address in addresses]
-        pair, rows = f.pointer("pair"), f.pointer("rows")
-        key = [b.trunc(f.arguments[half], I32) for half in ("low", "high")]
-
-        def emit_step(step: Value, carried: list[Value]) -> list[Value]:
-            time = b.trunc(b.add(f.arguments["time"], step), I32)
-            words = [lane_array([word], UINT32) for word in (*key, *carried, time)]
-            lowering = Lowering(machine, UINT32)
-            results = lowering.run(closed.jaxpr, closed.consts, [*tables, *words])
-            pair_next, row = (lowering.to_lanes(result).item().raw for result in results)
-            b.store(row, machine.address(rows, step, UINT32))
-            return [pair_next]
-
-        (last,) = f.loop(f.arguments["steps"], [b.load(pair, typ=I32)], emit_step)
-        b.store(last, pair)
+        low, high = (f.builder.trunc(f.arguments[half], I32) for half in ("low", "high"))
+        emit_draws(f, machine, closed, (low, high), f.pointer("pair"), f.pointer("rows"))
         return compile_function(f)
 
     def _call(
@@ -140,7 +135,13 @@ class Program:
         self.lanes = self.step.pack(batch.lanes, self.padded)
         f = Function("learn", [*SIZES, *ARRAYS])
         machine = Vector(f.builder, batch.dtype, self.width)
-        f.loop(f.arguments["groups"], [], lambda group, _: emit_group(self.step, f, machine, group))
+        arrays = {name: f.pointer(name) for name in ARRAYS}
+
+        def emit_lanes(group: Value, _: list[Value]) -> list[Value]:
+            emit_group(self.step, f, machine, arrays, group, I64(0))
+            return []
+
+        f.loop(f.arguments["groups"], [], emit_lanes)
         self._learn = compile_function(f)
 
     def _choose_width(self) -> int:
@@ -162,18 +163,29 @@ class Program:
         return self.step.pack(self.batch.initial(seed), self.padded)
 
     def advance(
-        self, rows: UInt32[np.ndarray, "1 steps"], time: int, lengths: Lengths, states: Packed
-    ) -> tuple[Packed, Sums, History]:
+        self,
+        rows: UInt32[np.ndarray, "1 steps"],
+        time: int,
+        chunks: Chunks,
+        states: Packed,
+        sums: Sums,
+    ) -> tuple[Packed, Sums, Diverged, History]:
         """Learns from chunks of rows; see [emphatic.engine.experience.Program]."""
         (steps,) = rows
         fixed_table, row_table = self.step.fixed_table, self.step.row_table
         step_table = self.step.tables["step"].evaluate_steps(steps, time)
-        history = np.empty((len(lengths) + 1, *states.shape), self.batch.dtype)
+        num_windows, lanes = chunks.num_windows, slice(self.batch.num_lanes)
+        kept, num_kept = (len(states), num_windows) if chunks.keeps_states else (0, 0)
+        history = np.empty((num_kept + 1, *states.shape), self.batch.dtype)
         history[0] = states
-        sums = np.empty((len(lengths), len(self.batch.measures), self.padded))
-        arrays = lengths, steps, fixed_table, row_table, step_table, self.lanes, history, sums
-        widths = row_table.shape[1], step_table.shape[1]
-        sizes = self.padded // self.width, self.padded, len(lengths), *widths
+        totals = np.zeros((num_windows, len(self.batch.measures), self.padded))
+        totals[..., lanes] = sums[:, :, 0]
+        diverged = np.empty((num_windows, self.padded), np.uint8)
+        tables = fixed_table, row_table, step_table
+        learned = self.lanes, history, totals, diverged
+        arrays = chunks.lengths, chunks.windows, steps, *tables, *learned
+        groups = self.padded // self.width
+        sizes = groups, self.padded, 1, len(steps), 0, len(chunks.lengths), kept
         self._learn(*sizes, *(array.ctypes.data for array in arrays))
-        lanes = slice(self.batch.num_lanes)
-        return history[-1], sums[:, :, None, lanes], history[1:, :, None, lanes]
+        flags = diverged[:, None, lanes].astype(bool)
+        return history[-1], totals[:, :, None, lanes], flags, history[1:, :, None, lanes]

@@ -19,9 +19,11 @@ Body: TypeAlias = Callable[[Value, list[Value]], list[Value]]
 """What a loop repeats: from its index and the carried values to the next carried values."""
 
 I32, I64, POINTER = ir.IntType(32), ir.IntType(64), ir.PointerType()
+GLOBAL, SHARED = 1, 3  # the memories of a GPU: all threads', and those of a block
 INTRINSICS = {name: name for name in ("fma", "floor", "sqrt")}
 INTRINSICS |= {"abs": "fabs", "max": "maximum", "min": "minimum"}
 INTEGER = {"and": "and_", "or": "or_", "shift_left": "shl", "shift_right_logical": "lshr"}
+ALIGNMENT = 16  # bytes: what one load of a GPU's thread reads at most
 COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
@@ -33,12 +35,18 @@ def scalar_type(dtype: DTypeLike) -> ir.Type:
 
 
 class Vector:
-    """The machine of one function: vectors of `width` lanes; a width of 1 is plain scalars."""
+    """The machine of one function: vectors of `width` lanes; a width of 1 is plain scalars.
 
-    def __init__(self, builder: ir.IRBuilder, dtype: np.dtype, width: int):
+    Tables of uniform values are read `columns` at a time. With more than one, they and the lanes
+    lie where that many numbers of the working type are aligned.
+    """
+
+    def __init__(self, builder: ir.IRBuilder, dtype: np.dtype, width: int, columns: int = 1):
         self.builder, self.dtype, self.width = builder, np.dtype(dtype), width
+        self.columns = columns
         self.rows: dict[str, Value] = {}  # pointers to the row of each table of uniform values
         self.arrays: list[Value] = []  # pointers to the arrays that are read by index
+        self._blocks: dict[tuple[Value, int], Value] = {}  # of columns, by the row's pointer
 
     def type(self, dtype: DTypeLike) -> ir.Type:
         """Returns the LLVM type of lanes."""
@@ -60,8 +68,17 @@ class Vector:
         return self.builder.shuffle_vector(first, undefined, zeros)
 
     def uniform(self, table: str, column: int) -> Value:
-        address = self.address(self.rows[table], ir.Constant(I64, column), self.dtype)
-        return self.broadcast(self.builder.load(address, typ=scalar_type(self.dtype)), self.dtype)
+        row, kind = self.rows[table], scalar_type(self.dtype)
+        if self.columns == 1:
+            address = self.address(row, ir.Constant(I64, column), self.dtype)
+            return self.broadcast(self.builder.load(address, typ=kind), self.dtype)
+        block, position = divmod(column, self.columns)
+        if (row, block) not in self._blocks:
+            address = self.address(row, ir.Constant(I64, block * self.columns), self.dtype)
+            kind, size = ir.VectorType(kind, self.columns), self.columns * self.dtype.itemsize
+            self._blocks[row, block] = self.builder.load(address, typ=kind, align=size)
+        entry = self.builder.extract_element(self._blocks[row, block], ir.Constant(I32, position))
+        return self.broadcast(entry, self.dtype)
 
     def address(self, pointer: Value, index: Value, dtype: DTypeLike) -> Value:
         """Emits the address of an entry."""
@@ -71,15 +88,20 @@ class Vector:
         address = self.address(self.arrays[array], self.builder.zext(index, I64), dtype)
         return self.builder.load(address, typ=scalar_type(dtype))
 
-    def read(self, pointer: Value, index: Value) -> Value:
-        """Reads the lanes from an index on."""
-        address = self.address(pointer, index, self.dtype)
-        return self.builder.load(address, typ=self.type(self.dtype), align=self.dtype.itemsize)
+    def _alignment(self, dtype: DTypeLike) -> int:
+        size = np.dtype(dtype).itemsize
+        return size if self.columns == 1 else min(self.width * size, ALIGNMENT)
+
+    def read(self, pointer: Value, index: Value, dtype: DTypeLike | None = None) -> Value:
+        """Reads the lanes from an index on, by default of the working type."""
+        dtype = self.dtype if dtype is None else dtype
+        address = self.address(pointer, index, dtype)
+        return self.builder.load(address, typ=self.type(dtype), align=self._alignment(dtype))
 
     def write(self, value: Value, pointer: Value, index: Value, dtype: DTypeLike) -> None:
         """Writes lanes from an index on."""
         address = self.address(pointer, index, dtype)
-        self.builder.store(value, address, align=np.dtype(dtype).itemsize)
+        self.builder.store(value, address, align=self._alignment(dtype))
 
     def convert(self, value: Value, source: np.dtype, dtype: np.dtype) -> Value:
         source, dtype, kind = np.dtype(source), np.dtype(dtype), self.type(dtype)
@@ -134,20 +156,37 @@ class Vector:
 
 
 class Function:
-    """A function under construction; its arguments are 64-bit numbers or addresses."""
+    """A function under construction; its arguments are 64-bit numbers or addresses.
 
-    def __init__(self, name: str, arguments: Sequence[str]):
+    A kernel is what the threads of a GPU run.
+    """
+
+    def __init__(self, name: str, arguments: Sequence[str], is_kernel: bool = False):
         self.module = ir.Module(name)
         kind = ir.FunctionType(ir.VoidType(), [I64] * len(arguments))
         function = ir.Function(self.module, kind, name)
         function.attributes.add("nounwind")
-        function.attributes.alignstack = 64  # a vector on the stack lies in one cache line
+        if is_kernel:
+            function.calling_convention = "ptx_kernel"
+        else:
+            function.attributes.alignstack = 64  # a vector on the stack lies in one cache line
+        self._memory = ir.PointerType(addrspace=GLOBAL) if is_kernel else POINTER
         self.builder = ir.IRBuilder(function.append_basic_block())
         self.arguments = dict(zip(arguments, function.args, strict=True))
 
     def pointer(self, name: str) -> Value:
         """Emits the pointer of an argument that is an address."""
-        return self.builder.inttoptr(self.arguments[name], POINTER)
+        return self.builder.inttoptr(self.arguments[name], self._memory)
+
+    def when(self, condition: Value, body: Callable[[], object]) -> None:
+        """Emits what happens only under a condition."""
+        b = self.builder
+        inside, after = b.append_basic_block(), b.append_basic_block()
+        b.cbranch(condition, inside, after)
+        b.position_at_end(inside)
+        body()
+        b.branch(after)
+        b.position_at_end(after)
 
     def loop(self, stop: Value, carried: Sequence[Value], body: Body) -> list[Value]:
         """Emits `for i in range(stop)`, and returns the carried values after it."""

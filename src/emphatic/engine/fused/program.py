@@ -1,4 +1,4 @@
-"""A batch's step as instructions and tables, and the loop around it: what no machine changes."""
+"""A batch's step as instructions and tables: what no machine changes."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -13,9 +13,8 @@ from jaxtyping import Float, Int32, PyTree, UInt32
 
 from ..batch import Batch, TABLE_BYTES
 from ..stream import Stream
-from .llvm import Function, I32, I64, Value, Vector
 from .lowering import Lowering
-from .schedule import emit, order_nodes, Recorder, STATE
+from .schedule import order_nodes, Recorder, STATE
 from .values import (
     evaluate,
     find_inputs,
@@ -34,8 +33,6 @@ MAX_INSTRUCTIONS = 40_000  # of a step: beyond, compilation takes minutes
 TABLES = ("fixed", "row", "step")
 NUM_ROWS = 4096  # rows of a table that are evaluated at once
 NUM_CACHED = 512  # such blocks of times in the cache
-SIZES = ("groups", "padded", "chunks", "row_width", "step_width")
-ARRAYS = ("lengths", "rows", *TABLES, "lanes", "states", "sums")
 
 RowNumbers: TypeAlias = UInt32[np.ndarray, " t"]
 Rows: TypeAlias = Float[np.ndarray, "t columns"]
@@ -64,7 +61,7 @@ class UniformTable:
         offsets = dict(zip(nodes, np.cumsum([0, *map(_size, nodes)]), strict=False))
         order = np.array([offsets[node] + index for node, index in slots], int)
         fixed, observed = program.fixed_arrays, program.observed_inputs
-        self._needs_sample = any(leaf in find_inputs(nodes) for leaf in observed if not leaf.timed)
+        self.needs_sample = any(leaf in find_inputs(nodes) for leaf in observed if not leaf.timed)
 
         def evaluate_row(leaves: list[jax.Array]) -> jax.Array:
             values = evaluate(nodes, fixed | dict(zip(observed, leaves, strict=True)))
@@ -77,7 +74,7 @@ class UniformTable:
 
     def evaluate_steps(self, rows: RowNumbers, time: int) -> Rows:
         """Returns the table from a time on; what depends on time alone is cached for all seeds."""
-        if self._needs_sample or not self.num_columns:
+        if self.needs_sample or not self.num_columns:
             return self.evaluate(rows, (time + np.arange(len(rows))).astype(np.int32))
         first, last = time // NUM_ROWS, (time + len(rows) - 1) // NUM_ROWS
         blocks = np.concatenate([self._evaluate_times(block) for block in range(first, last + 1)])
@@ -101,7 +98,7 @@ class UniformTable:
         for first in range(0, len(rows), size):
             block = slice(first, first + size)
             row, time = (np.resize(values[block], size) for values in (rows, times))
-            if self._needs_sample:
+            if self.needs_sample:
                 y = self.batch.observe(self.stream.sample(row, time))
             else:
                 y = jax.tree.map(lambda a: np.broadcast_to(a, (size, *a.shape)), self.batch.example)
@@ -165,6 +162,7 @@ class StepProgram:
             ]
 
         lanes, state = input_arrays("lane", batch.lane), input_arrays(STATE, batch.state)
+        self.num_lane_values = sum(array.size for array in lanes)
         num_shared = len(jax.tree.leaves(batch.shared))
         lowering = Lowering(recorder, batch.dtype, self._choose_table)
         arguments = [*lanes, *state, *fixed[:num_shared], *self.observed_inputs]
@@ -176,68 +174,13 @@ class StepProgram:
             raise FusionError(f"a step has more than {MAX_INSTRUCTIONS} instructions")
         return lowering.slots
 
+    def table_width(self, table: str, columns: int = 1) -> int:
+        """Returns how many numbers a row of a table has, filled up to a multiple of `columns`."""
+        return -(-self.tables[table].num_columns // columns) * columns
+
     def pack(self, tree: PyTree, num_lanes: int) -> Float[np.ndarray, "numbers {num_lanes}"]:
         """Returns leaves with lanes first as rows of lanes, the last lane repeated to fill them."""
         lanes = self.batch.num_lanes
         rows = [np.asarray(leaf).reshape(lanes, -1).T for leaf in jax.tree.leaves(tree)]
         packed = np.concatenate([np.zeros((0, lanes), self.batch.dtype), *rows])
         return np.pad(packed, ((0, 0), (0, num_lanes - lanes)), mode="edge")
-
-
-def emit_group(program: StepProgram, f: Function, machine: Vector, group: Value) -> list[Value]:
-    """Emits all chunks of steps of one group of lanes, whose state stays in registers.
-
-    The function has the arguments [SIZES] and [ARRAYS]. In rows of `padded` lanes, `lanes` holds
-    the lanes' values, `states` the states before the first and after every chunk, and `sums` each
-    chunk's sums of the measures. `lengths` are those of the chunks, and `rows` the stream's.
-    """
-    batch, b, width = program.batch, f.builder, machine.width
-    num_state, num_measures = batch.num_state, len(batch.measures)
-    arrays = {name: f.pointer(name) for name in ARRAYS}
-    machine.rows["fixed"] = arrays["fixed"]
-
-    def lane_index(row: Value) -> Value:  # where the group begins in a row of lanes
-        return b.add(b.mul(group, I64(width)), b.mul(f.arguments["padded"], row))
-
-    def chunk_index(chunk: Value, count: int, number: int) -> Value:
-        return lane_index(b.add(b.mul(chunk, I64(count)), I64(number)))
-
-    num_lane_values = sum(map(_size, jax.tree.leaves(batch.lane)))
-    lanes = [machine.read(arrays["lanes"], lane_index(I64(n))) for n in range(num_lane_values)]
-
-    def emit_chunk(chunk: Value, carried: list[Value]) -> list[Value]:
-        (offset,) = carried
-        num_steps = b.load(machine.address(arrays["lengths"], chunk, np.int64), typ=I64)
-        state = [
-            machine.read(arrays["states"], chunk_index(chunk, num_state, n))
-            for n in range(num_state)
-        ]
-        zeros = [machine.constant(0.0, batch.dtype) for _ in range(num_measures)]
-
-        def emit_step(step: Value, carried: list[Value]) -> list[Value]:
-            index = b.add(offset, step)
-            address = machine.address(arrays["rows"], index, np.uint32)
-            row = b.zext(b.load(address, typ=I32), I64)
-            for table, number in (("row", row), ("step", index)):
-                first = b.mul(number, f.arguments[f"{table}_width"])
-                machine.rows[table] = machine.address(arrays[table], first, batch.dtype)
-            state, sums = carried[:num_state], carried[num_state:]
-            inputs = dict(zip(program.inputs, [*lanes, *state], strict=True))
-            outputs = emit(program.order, program.outputs, machine, inputs)
-            measures = zip(sums, outputs[num_state:], strict=True)
-            return [*outputs[:num_state], *(b.fadd(total, value) for total, value in measures)]
-
-        carried_last = f.loop(num_steps, [*state, *zeros], emit_step)
-        next_chunk = b.add(chunk, I64(1))
-        for n, number in enumerate(carried_last[:num_state]):
-            index = chunk_index(next_chunk, num_state, n)
-            machine.write(number, arrays["states"], index, batch.dtype)
-        for n, total in enumerate(carried_last[num_state:]):
-            index = chunk_index(chunk, num_measures, n)
-            if batch.dtype != np.float64:
-                total = b.fpext(total, machine.type(np.float64))
-            machine.write(total, arrays["sums"], index, np.float64)
-        return [b.add(offset, num_steps)]
-
-    f.loop(f.arguments["chunks"], [I64(0)], emit_chunk)
-    return []  # nothing is carried from group to group

@@ -1,0 +1,350 @@
+"""Kernels for a GPU: as text, and run on the host, where they have the bits of the CPU engine."""
+
+import re
+from functools import cache
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from emphatic import Learner, learners, oracle, schedules
+from emphatic.agents import actor_critic, over_states
+from emphatic.engine.batch import Batch, sample_view, transition_view
+from emphatic.engine.experience import Chunks
+from emphatic.engine.fused import cpu, gpu
+from emphatic.engine.fused.kernels import learning_kernel, to_ptx
+from emphatic.engine.fused.program import StepProgram
+from emphatic.engine.fused.schedule import Node
+from emphatic.engine.measures import MEASURES
+from emphatic.engine.stream import Stream
+
+from ...learners.test_learners import CONTRACT
+from ...strategies import build
+from . import host
+
+DTYPES = "float32", "float64"
+EMPHASIS = ("emphasis_error", "emphasis_projected_error")
+VALUES, ACTION_VALUES = (
+    ("rmsve", "value_projected_error"),
+    ("rmsqe", "action_value_projected_error"),
+)
+FIXED = "fixed_point_distance"
+SLOWED = schedules.polynomial(1.0, 0.6)
+
+
+class Case(NamedTuple):
+    """A learner or an agent, from its step size, and what is measured of it."""
+
+    make: Any
+    measures: tuple[str, ...] = ()
+
+
+def scheduled(step_size: Any) -> Any:
+    return learners.gem(lambda t: step_size * SLOWED(t), 0.1)
+
+
+LEARNERS = {
+    "gem": Case(lambda m: lambda step_size: learners.gem(step_size, 0.1), (*EMPHASIS, FIXED)),
+    "gq2": Case(lambda m: lambda step_size: learners.gq2(step_size, 0.1), (*ACTION_VALUES, FIXED)),
+    "gtd2": Case(lambda m: learners.gtd2, (*VALUES, FIXED)),
+    "tdc": Case(lambda m: learners.tdc, (*VALUES, FIXED)),
+    "reverse_td": Case(lambda m: learners.reverse_td, (*EMPHASIS, FIXED)),
+    "td": Case(lambda m: learners.td, (*VALUES, FIXED)),
+    "etd-exact": Case(
+        lambda m: lambda step_size: learners.etd(learners.exact(m), step_size), (*VALUES, FIXED)
+    ),
+    "followon": Case(lambda m: lambda step_size: learners.followon(decay=step_size), EMPHASIS[:1]),
+    "truncated": Case(lambda m: lambda step_size: learners.followon(length=3), EMPHASIS[:1]),
+    "interest": Case(lambda m: lambda step_size: learners.followon(length=0), EMPHASIS[:1]),
+    "etd": Case(lambda m: lambda step_size: learners.etd(learners.followon(), step_size), VALUES),
+    "gem-etd": Case(
+        lambda m: lambda step_size: learners.etd(learners.gem(0.1, 0.1), step_size), VALUES
+    ),
+    "lms": Case(lambda m: lambda step_size: learners.lms(learners.followon(), step_size), EMPHASIS),
+    "etq": Case(
+        lambda m: lambda step_size: learners.etq(learners.followon(), step_size), ACTION_VALUES
+    ),
+    "constant": Case(lambda m: lambda step_size: learners.constant(100.0), EMPHASIS[:1]),
+    "exact": Case(lambda m: lambda step_size: learners.exact(m), EMPHASIS[:1]),
+}
+
+
+def noisy(step_size: Any) -> Learner:
+    """A learner whose noise depends on time and on what happens."""
+
+    def step(state: Any, y: Any) -> Any:
+        noise = jnp.sin(y.time.astype(y.x.dtype) * (y.reward + 2.0))
+        return state + step_size * (noise * y.x - 0.1 * state)
+
+    return Learner(lambda key, y: jnp.zeros_like(y.x), step, lambda state, y: y.x @ state)
+
+
+def wide(step_size: Any) -> Learner:
+    """A learner of as many numbers as a state may have."""
+
+    def step(state: Any, y: Any) -> Any:
+        return state + step_size * (y.reward - 0.1 * (state @ state)) * jnp.flip(state)
+
+    def init(key: Any, y: Any) -> Any:
+        return jnp.linspace(-1.0, 1.0, 160, dtype=y.x.dtype)
+
+    return Learner(init, step, lambda state, y: jnp.sum(state))
+
+
+OTHERS = {
+    "scheduled": Case(lambda m: scheduled, EMPHASIS),
+    "noisy": Case(lambda m: noisy),
+    "wide": Case(lambda m: wide),
+}
+
+
+def agent(emphasis: Any) -> Any:
+    """From the problem to agents by their actor's step size."""
+
+    def make(problem: Any) -> Any:
+        policy = over_states(
+            np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.5, 0.5]]), 3
+        )
+        return lambda step_size: actor_critic(
+            problem,
+            policy,
+            emphasis(),
+            learners.gq2(schedules.polynomial(0.1, 0.6), 0.01),
+            lambda t: step_size * schedules.polynomial(0.5, 0.9)(t),
+        )
+
+    return make
+
+
+AGENTS = {
+    "cof-pac": agent(lambda: learners.gem(schedules.polynomial(0.1, 0.6), 0.01)),
+    "ace": agent(learners.followon),
+    "off-pac": agent(lambda: learners.followon(0)),
+}
+NAMES = [*LEARNERS, "scheduled", *AGENTS]
+FEW = [("gem", "float64"), ("gq2", "float32"), ("gem-etd", "float32"), ("truncated", "float64")]
+FEW += [("scheduled", "float64"), ("cof-pac", "float32"), ("constant", "float32")]
+ALL = [
+    pytest.param(name, dtype, marks=() if (name, dtype) in FEW else pytest.mark.slow)
+    for name in NAMES
+    for dtype in DTYPES
+]
+
+
+def test_every_learner_of_the_contract_table_is_here():
+    assert set(LEARNERS) == set(CONTRACT)
+
+
+@cache
+def problem_and_stream(precision: str) -> Any:
+    """Five states, three actions, a discount that varies, a target that is not the behaviour.
+
+    JAX remembers the type that an array had first, so that each precision has a problem.
+    """
+    problem, target = build((5, 3, 5, 4), 7, varying=True)
+    return problem, target, Stream(problem)
+
+
+@cache
+def batch(name: str, dtype: str, num_lanes: int = 9) -> Batch:
+    """A case with step sizes of which some diverge."""
+    problem, target, _ = problem_and_stream(f"{dtype} of agents" if name in AGENTS else dtype)
+    lanes = {"step_size": np.geomspace(1e-4, 1e9, num_lanes)}
+    if name in AGENTS:
+        view, make, measures = sample_view(dtype), AGENTS[name](problem), ()
+        target = problem.behavior
+    else:
+        make, measures = {**LEARNERS, **OTHERS}[name]
+        m = oracle.emphasis(problem, target).astype(dtype)
+        view, make = transition_view(problem, target, dtype), make(m)
+    parsed = {measure: MEASURES[measure] for measure in measures}
+    return Batch(make, lanes, problem, target, view, parsed, np.dtype(dtype))
+
+
+# The text of kernels
+
+ROUNDED = re.compile(r"^\s*(?:add|sub|mul|fma|div|sqrt|mad)\.(?!rn\.)\S*f(?:32|64)\b", re.MULTILINE)
+APPROXIMATE = re.compile(r"\.(?:approx|ftz|full)\b|\.(?:local)\b|\bcall\b")
+COLUMNS = {"float32": "v4.b32", "float64": "v2.b64"}
+
+
+def uniform_columns(step: StepProgram, table: str) -> set[Any]:
+    """The columns of a table that a step reads."""
+    nodes, columns = list(step.outputs), set[Any]()
+    visited = set(nodes)
+    while nodes:
+        node = nodes.pop()
+        if node.method == "uniform" and node.arguments[0] == table:
+            columns.add(node.arguments)
+        below = [a for a in node.arguments if isinstance(a, Node) and a not in visited]
+        visited.update(below)
+        nodes += below
+    return columns
+
+
+@pytest.mark.parametrize(("name", "dtype"), ALL)
+def test_a_kernel_rounds_as_written_and_needs_no_memory_for_its_state(name, dtype):
+    step = StepProgram(batch(name, dtype), problem_and_stream(dtype)[2])
+    columns = gpu.num_columns(np.dtype(dtype))
+    for width in (1, 2, 4):
+        ptx = to_ptx(learning_kernel(step, width, 2**20))
+        assert not ROUNDED.search(ptx), ROUNDED.search(ptx)
+        assert not APPROXIMATE.search(ptx), APPROXIMATE.search(ptx)
+        assert ".entry learn(" in ptx
+        loads = re.findall(r"ld\.shared\.(\S+)", ptx)
+        blocks = {column // columns for _, column in uniform_columns(step, "row")}
+        assert len(blocks) <= len(loads) <= len(blocks) + 1  # one may be read as two halves
+
+
+# Kernels on the host
+
+SEEDS = [5, 2**40 + 3, 7]
+CHUNKS = np.array([37, 40, 1]), np.array([0, 0, 1])
+
+
+def bits(numbers: np.ndarray) -> np.ndarray:
+    """Numbers as words, with one word for all that are not numbers."""
+    kind = {4: np.uint32, 8: np.uint64}[numbers.itemsize]
+    return np.where(np.isnan(numbers), np.nan, numbers).astype(numbers.dtype).view(kind)
+
+
+def on_cpu(of: Batch, seeds: list[int], keeps_states: bool = True) -> list[list[np.ndarray]]:
+    """Sums, divergence and weights of two slices, the first of which ends within a window."""
+    stream = problem_and_stream(of.dtype.name)[2]
+    return _advance(of, cpu.Experience(stream), cpu.Program(of, stream), seeds, keeps_states, True)
+
+
+def on_gpu(
+    of: Batch, seeds: list[int], device: Any, width: int, keeps_states: bool = True
+) -> list[list[np.ndarray]]:
+    stream = problem_and_stream(of.dtype.name)[2]
+    experience, program = gpu.Experience(stream, device), gpu.Program(of, stream, device, width)
+    return _advance(of, experience, program, seeds, keeps_states, False)
+
+
+def _advance(
+    of: Batch, experience: Any, program: Any, seeds: list[int], keeps_states: bool, one_by_one: bool
+) -> list[list[np.ndarray]]:
+    results = []
+    for part in [[seed] for seed in seeds] if one_by_one else [seeds]:
+        position, states, time = experience.begin(part), program.begin(part), 0
+        sums = np.zeros((1, len(of.measures), len(part), of.num_lanes))
+        found = []
+        for lengths, windows in ((CHUNKS[0][:1], CHUNKS[1][:1]), (CHUNKS[0][1:], CHUNKS[1][1:])):
+            chunks = Chunks(lengths, windows, keeps_states)
+            sums = np.pad(sums, [(0, chunks.num_windows - 1), (0, 0), (0, 0), (0, 0)])
+            position, rows = experience.advance(part, time, position, int(lengths.sum()))
+            states, sums, diverged, history = program.advance(rows, time, chunks, states, sums)
+            found.append([sums, diverged[:, None].astype(float), history])
+            time += int(lengths.sum())
+            sums = sums[:1]
+        results.append(found)
+    return [
+        [np.concatenate([part[n][m] for part in results], axis=2) for m in range(3)]
+        for n in range(2)
+    ]
+
+
+def assert_same(found: Any, expected: Any) -> None:
+    for one, other in zip(found, expected, strict=True):
+        for name, a, b in zip(("sums", "diverged", "weights"), one, other, strict=True):
+            np.testing.assert_array_equal(bits(a), bits(b), name)
+
+
+@pytest.mark.parametrize(("name", "dtype"), ALL)
+def test_a_kernel_has_the_bits_of_the_cpu_engine(name, dtype):
+    """Diverging lanes too, in slices that end within a window, and a last chunk of one step."""
+    learner = batch(name, dtype)
+    expected = on_cpu(learner, SEEDS)
+    for width in (1, 2, 4):
+        assert_same(on_gpu(learner, SEEDS, host.Device(), width), expected)
+
+
+@pytest.mark.parametrize("num_lanes", [1, 33, 65])
+@pytest.mark.parametrize("keeps_states", [True, False])
+def test_any_number_of_lanes_and_seeds_fills_threads_and_blocks(num_lanes, keeps_states):
+    """Blocks of one seed and of several, and of threads that have none."""
+    learner, seeds = batch("td", "float32", num_lanes), list(range(7))
+    expected = on_cpu(learner, seeds, keeps_states)
+    assert_same(on_gpu(learner, seeds, host.Device(), 1, keeps_states), expected)
+
+
+def test_a_table_beyond_the_memory_of_a_block_is_read_from_that_of_all():
+    learner = batch("td", "float64")
+    device = host.Device(shared_bytes=64)
+    assert_same(on_gpu(learner, SEEDS, device, 2), on_cpu(learner, SEEDS))
+    kernel, _ = device.kernels[-1]
+    assert kernel.shared_bytes == 0
+    assert "ld.shared" not in device.ptx()
+    assert re.search(r"ld\.global\.v2\.b64", device.ptx())
+    assert "bar.sync" not in device.ptx()
+
+
+def test_values_of_each_step_and_sample_are_those_of_every_seed():
+    """Noise that depends on time and state alike cannot be tabulated."""
+    learner = batch("noisy", "float32")
+    step = StepProgram(learner, problem_and_stream("float32")[2])
+    assert step.tables["step"].needs_sample
+    assert_same(on_gpu(learner, SEEDS, host.Device(), 2), on_cpu(learner, SEEDS))
+
+
+def test_a_state_beyond_the_registers_has_the_same_bits():
+    learner = batch("wide", "float32")
+    assert learner.num_state == 160
+    assert_same(on_gpu(learner, SEEDS[:1], host.Device(), 1), on_cpu(learner, SEEDS[:1]))
+
+
+def test_not_a_number_and_infinity_stay_in_their_lane():
+    learner = batch("td", "float32")
+    found = on_gpu(learner, SEEDS, host.Device(), 4)
+    diverged = found[-1][1][-1, 0].astype(bool)
+    assert diverged[:, -1].all()
+    assert not diverged[:, 0].any()
+    np.testing.assert_array_equal(diverged, ~np.isfinite(found[-1][2][-1]).all(axis=0))
+
+
+# The stream
+
+
+def test_the_drawing_kernel_makes_the_rows_of_the_cpu_engine():
+    stream = problem_and_stream("float32")[2]
+    device, seeds = host.Device(), [0, 1, 2**32, 2**64 - 1, *range(9, 40)]
+    experience, reference = gpu.Experience(stream, device), cpu.Experience(stream)
+    position, expected = experience.begin(seeds), reference.begin(seeds)
+    time = 0
+    for num_steps in (1, 50, 7):
+        position, rows = experience.advance(seeds, time, position, num_steps)
+        expected, numbers = reference.advance(seeds, time, expected, num_steps)
+        found = np.empty_like(numbers)
+        device.download(rows.memory, found)
+        np.testing.assert_array_equal(found, numbers)
+        time += num_steps
+    assert ".local" not in device.ptx()
+
+
+# Widths and blocks
+
+
+def widths(registers: dict[int, int], num_seeds: int) -> int:
+    """The width that is chosen if kernels of 64 lanes need so many registers."""
+    stream = problem_and_stream("float32")[2]
+    program = gpu.Program(batch("td", "float32", 64), stream, host.Device(registers))
+    return program.begin(range(num_seeds)).width
+
+
+@pytest.mark.parametrize(
+    ("registers", "num_seeds", "expected"),
+    [
+        ({1: 30, 2: 50, 4: 90}, 32, 4),
+        ({1: 30, 2: 50, 4: 129}, 32, 2),
+        ({1: 30, 2: 50, 4: 90}, 16, 2),
+        ({1: 30, 2: 50, 4: 90}, 8, 1),
+        ({1: 255, 2: 255, 4: 255}, 32, 1),
+    ],
+)
+def test_a_thread_has_more_lanes_where_registers_and_threads_allow_it(
+    registers, num_seeds, expected
+):
+    """The small GPU of the tests runs 512 threads at the same time; 64 lanes of each seed."""
+    assert widths(registers, num_seeds) == expected

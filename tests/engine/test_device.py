@@ -1,0 +1,129 @@
+"""Where learners run changes no bit: a GPU that is the host, one that is not there, and both."""
+
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from emphatic import Learner, learners, problems
+from emphatic.engine import run
+from emphatic.engine.fused import cuda
+
+from .fused import host
+
+SETTING: Any = {"num_steps": 150, "record_every": 60, "seeds": [3, 4, 9]}
+
+
+@cache
+def problem() -> Any:
+    return problems.baird("original", solid=0.3)
+
+
+@pytest.fixture
+def gpu(monkeypatch) -> host.Device:
+    """A GPU that is the host."""
+    device = host.Device()
+    monkeypatch.setattr(cuda, "find_device", lambda: device)
+    return device
+
+
+@pytest.fixture
+def no_gpu(monkeypatch) -> None:
+    def fail() -> Any:
+        raise cuda.DeviceError("device: no driver of NVIDIA is installed; device='cpu' needs none")
+
+    monkeypatch.setattr(cuda, "find_device", fail)
+
+
+def critics(device: Any, **settings: Any) -> Any:
+    named = {"gem": learners.gem, "reverse_td": learners.reverse_td}
+    grid = {"step_size": np.geomspace(1e-3, 50.0, 11)}
+    measures = ["emphasis_error", "weights"]
+    return run(problem(), named, grid, measures=measures, device=device, **SETTING | settings)
+
+
+def test_a_run_on_a_gpu_is_that_on_the_cpu_to_the_bit(gpu):
+    found, expected = critics("gpu"), critics("cpu")
+    assert found.attrs.pop("device") == "a GPU that is the host"
+    assert expected.attrs.pop("device") == "CPU"
+    assert found.identical(expected)
+    assert set(found.engine.values) == {"fused"}
+    assert found.diverged.any()
+    names = [kernel.name for kernel, _ in gpu.kernels]
+    assert names.count("draw") == 1
+    assert names.count("learn") >= 2
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+def test_what_is_not_a_number_has_one_form(gpu, device):
+    """Processors differ in the bits of it, so that equal files would not be equal."""
+    found = critics(device)
+    for name in ("emphasis_error", "gem_weights"):
+        values = found[name].values
+        words = {4: np.uint32, 8: np.uint64}[values.itemsize]
+        numbers = values[np.isnan(values)]
+        assert numbers.size
+        assert (numbers.view(words) == np.array(np.nan, values.dtype).view(words)).all()
+
+
+def test_short_slices_on_a_gpu_give_the_same_bits(gpu, monkeypatch):
+    monkeypatch.setattr("emphatic.engine.tasks.SLICE_STEPS", 1)
+    found = critics("gpu", record_every=3000, num_steps=3000).drop_attrs()
+    assert len(gpu.kernels[-1][1].launches) > 2
+    assert found.identical(critics("cpu", record_every=3000, num_steps=3000).drop_attrs())
+
+
+def test_several_targets_run_on_a_gpu(gpu):
+    targets = {solid: np.tile([solid, 1.0 - solid], (7, 1)) for solid in (0.05, 0.3)}
+    arguments: Any = {"target": targets, "seeds": 2, "num_steps": 50, "record_every": 50}
+    found, expected = (
+        run(problem(), ["gem"], {"step_size": [0.01, 0.1]}, device=device, **arguments)
+        for device in ("gpu", "cpu")
+    )
+    assert found.drop_attrs().identical(expected.drop_attrs())
+
+
+def test_auto_leaves_little_work_to_the_cpu_and_gives_much_to_the_gpu(gpu):
+    assert critics("auto").attrs["device"] == "CPU"
+    gpu.num_cores, gpu.cycles = 10**6, 1e15
+    assert critics("auto", num_steps=60).attrs["device"] == "CPU"  # before a GPU has begun
+
+
+def test_auto_takes_a_gpu_where_it_is_faster_in_all(gpu, monkeypatch):
+    monkeypatch.setattr("emphatic.engine.fused.gpu.SETUP", 0.0)
+    gpu.num_cores, gpu.cycles = 10**6, 1e15
+    assert critics("auto").attrs["device"] == "a GPU that is the host"
+
+
+def test_auto_without_a_gpu_runs_on_the_cpu_and_says_why(no_gpu):
+    found = critics("auto")
+    assert found.attrs["device"] == "CPU"
+    reason = str(found.reason.values[0])
+    assert reason.endswith("; no GPU (no driver of NVIDIA is installed)")
+
+
+def test_a_gpu_that_is_asked_for_and_is_not_there_is_an_error(no_gpu):
+    with pytest.raises(ValueError, match="device: no driver of NVIDIA is installed"):
+        critics("gpu")
+
+
+def test_what_does_not_fuse_does_not_run_on_a_gpu(gpu):
+    gem = learners.gem(0.1)
+
+    def step(state: Any, y: Any) -> Any:
+        return jax.tree.map(jnp.tanh, gem.step(state, y))
+
+    bounded = {"bounded": Learner(gem.init, step, gem.predict)}
+    arguments: Any = {"num_steps": 10, "measures": ["weights"]}
+    with pytest.raises(ValueError, match=r"device: 'bounded' cannot be fused for a GPU: .*'tanh'"):
+        run(problem(), bounded, device="gpu", **arguments)
+    found = run(problem(), bounded, device="auto", **arguments)
+    assert (found.engine.item(), found.attrs["device"]) == ("scan", "JAX")
+
+
+def test_a_gpu_for_scans_is_refused():
+    with pytest.raises(ValueError, match="device: 'gpu' runs the fused engine; engine is 'scan'"):
+        run(problem(), ["gem"], {"step_size": [0.1]}, num_steps=9, device="gpu", engine="scan")
