@@ -338,8 +338,9 @@ class Problem:
         The only place where ratios are made: $\rho_t = \pi(A_t|S_t)/\mu(A_t|S_t)$.
         """
         s, a, s_next, a_next = sample.state, sample.action, sample.state_next, sample.action_next
-        x, xa = (jnp.asarray(table) for table in self.dense_features)
-        mu, interest = jnp.asarray(self.behavior), jnp.asarray(self.interest)
+        real = jnp.result_type(float)  # said, since JAX remembers the type that an array had before
+        tables = (*self.dense_features, self.behavior, self.interest)
+        x, xa, mu, interest = (jnp.asarray(table, real) for table in tables)
         return Transition(
             time=sample.time,
             state=s,

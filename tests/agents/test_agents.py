@@ -22,6 +22,7 @@ from emphatic.agents import (
     exact_emphasis,
     Konda,
     NetworkSoftmax,
+    tabular,
     undamped,
 )
 from emphatic.engine import run
@@ -436,6 +437,24 @@ def test_agents_choose_their_own_targets_and_are_measured_afterwards():
         run(problem, {"a": agent}, num_steps=5)
     with pytest.raises(ValueError, match="w: got shape"):
         track(problem, policy, np.zeros((2, 4)), 0.1, w=np.zeros((2, 3)))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_what_ran_before_on_a_problem_changes_no_bit(dtype):
+    def follow(problem):
+        gem, gq2 = learners.gem(0.1, 0.01), learners.gq2(0.1, 0.01)
+        agent = actor_critic(problem, tabular(problem), gem, gq2, 0.01)
+        return run(problem, {"agent": agent}, num_steps=10, measures=["weights"], dtype=dtype)
+
+    def learn(problem):
+        return run(problem, ["gem(0.1)"], num_steps=10, measures=["weights"], dtype="float64")
+
+    agent_first, critic_first = (problems.garnet(seed=1) for _ in range(2))
+    paths = [follow(agent_first)]
+    curves = [learn(critic_first), learn(agent_first)]
+    paths.append(follow(critic_first))
+    for results in (paths, curves):
+        assert results[0].drop_vars("reason").equals(results[1].drop_vars("reason"))
 
 
 @pytest.mark.slow

@@ -44,7 +44,7 @@ def transition_view(problem: Problem, target: Float[np.ndarray, "s a"], dtype: D
     """Returns what a critic sees: transitions under one target policy."""
 
     def view(sample: Sample) -> Transition:
-        pi = jnp.asarray(target)
+        pi = jnp.asarray(target, jnp.result_type(float))
         return problem.view(pi[sample.state], pi[sample.state_next], sample)
 
     return View(example_transition(problem, dtype), jax.jit(jax.vmap(view)))

@@ -32,7 +32,7 @@ def vector_step(
     r"""Returns the function of learner, $d_t$ and sample to $d_{t+1}$ and the prediction before."""
 
     def step(learner: Critic, d: Weights, sample: Sample) -> tuple[Weights, Scalar]:
-        pi, state = jnp.asarray(target), unravel(d)
+        pi, state = jnp.asarray(target, jnp.result_type(float)), unravel(d)
         y = problem.view(pi[sample.state], pi[sample.state_next], sample)
         return ravel_pytree(learner.step(state, y))[0], learner.predict(state, y)
 
