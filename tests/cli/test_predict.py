@@ -3,6 +3,7 @@
 import _thread
 import json
 import re
+import sys
 import time
 
 import numpy as np
@@ -177,3 +178,11 @@ def test_ctrl_c_stops_a_prediction(capsys, monkeypatch):
 def test_bad_input_is_one_line_and_status_2(capsys, monkeypatch, arguments, message):
     monkeypatch.setattr(_work, "available_memory", lambda: 2.0**30)
     assert_refused(capsys, arguments, message)
+
+
+def test_a_function_of_ones_own_that_makes_no_learner_is_refused(monkeypatch, tmp_path, capsys):
+    (tmp_path / "nothing.py").write_text("def make():\n    return None\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    command = "predict two_state --steps 10 --learner nothing:make"
+    assert_refused(capsys, command, "learner: got a NoneType; a learner, such as gem(0.025), is")

@@ -116,7 +116,7 @@ def test_reproduce_gives_the_same_rows_on_either_engine(reproduced, capsys, monk
         ("more", "Unrecognized options: more"),
         ("--out file", "out: file/evaluation cannot be written: Not a directory"),
         ("--out file/deeper", "cannot be written: Not a directory"),
-        ("--out folder", "out: folder/evaluation cannot be written: File exists"),
+        ("--out folder", "out: folder/evaluation is not a folder"),
     ],
 )
 def test_a_wrong_option_of_reproduce_is_one_line_before_anything_runs(
@@ -225,7 +225,7 @@ def test_ctrl_c_before_anything_is_finished_is_one_line(capsys, monkeypatch, tmp
 def test_a_trial_of_all_figures_lives_apart_from_their_results(monkeypatch, tmp_path, capsys):
     folders = []
 
-    def make(name, out, **options):
+    def make(name, out, _, **options):
         folders.append(out / name)
 
     monkeypatch.setattr(experiments, "_reproduce_figure", make)

@@ -187,7 +187,7 @@ def test_without_tensorboard_the_extra_is_named(capsys, monkeypatch, tmp_path):
         ("train --discount 1.5", "discount: got 1.5"),
         ("train --experience nowhere", "path: nowhere does not exist"),
         ("train --experience file", "path: file cannot be read as experience"),
-        ("train --out file", "out: file cannot be written"),
+        ("train --out file", "out: file is not a folder"),
         ("train --env reacher more", "Unrecognized options: more"),
         ("evaluate", "path: not given"),
         ("evaluate --json", "path: not given"),

@@ -888,7 +888,7 @@ def test_seeds_are_whole_numbers(seeds):
     [(np.int64(3), [0, 1, 2]), (np.array([5, 2]), [5, 2]), (range(2, 4), [2, 3])],
 )
 def test_whole_numbers_of_numpy_are_seeds(seeds, expected):
-    assert inspect.unwrap(request.parse_seeds)(seeds) == expected
+    assert list(inspect.unwrap(request.parse_seeds)(seeds)) == expected
 
 
 def test_counts_are_whole_numbers():

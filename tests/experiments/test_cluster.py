@@ -510,7 +510,9 @@ exit 0
 @pytest.fixture
 def jobs(tmp_path, monkeypatch):
     """Yields the folder of what stands for SLURM, with a job described."""
+    answer_to_ctrl_c = signal.getsignal(signal.SIGINT)
     pytest.importorskip("dask_jobqueue")  # and the defaults of its configuration
+    signal.signal(signal.SIGINT, answer_to_ctrl_c)  # which the import changes
     from dask import config
 
     for name, text in (("sbatch", SBATCH), ("squeue", SQUEUE), ("scancel", SCANCEL)):

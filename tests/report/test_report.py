@@ -567,9 +567,9 @@ def test_a_folder_of_another_name_is_told_from_its_files(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (None, "folder: .*summary.json cannot be read: No such file"),
+        (None, "folder: .*summary.json does not exist"),
         ("{", "folder: .*summary.json is not JSON"),
-        ("[]", "folder: .*summary.json has no list 'rows'"),
+        ("[]", r"folder: .*summary.json: got \[\]; an object is required"),
     ],
 )
 def test_a_folder_without_a_summary_is_refused(text, words, tmp_path):

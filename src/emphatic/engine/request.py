@@ -237,6 +237,27 @@ def _plain(estimand: Estimand | None) -> str:
     return str(estimand).replace("_", " ")
 
 
+def require_estimates(
+    measures: Mapping[str, Measure],
+    factories: Mapping[str, LearnerFactory],
+    axes: Axes,
+    agents: Collection[str] = (),
+) -> None:
+    """Raises a `ValueError` unless measures are errors of what the learners estimate."""
+    if measures and agents:
+        raise _not_of_agents(", ".join(measures), agents)
+    for name, measure in measures.items():
+        if not isinstance(measure, Measure) or name in (*DIMENSIONS, *axes, "weights", "diverged"):
+            raise ValueError(f"measures: {name!r} is {measure!r}; a Measure with a name of its own")
+        for learner, factory in factories.items():
+            estimand = factory(**first_values(factory, axes)).estimates
+            if None not in (measure.estimates, estimand) and measure.estimates != estimand:
+                raise ValueError(
+                    f"measures: {name!r} is an error of {_plain(measure.estimates)}; "
+                    f"{learner!r} estimates {_plain(estimand)}"
+                )
+
+
 def parse_measures(
     problem: Problem,
     measures: Measures,
@@ -252,18 +273,8 @@ def parse_measures(
             if name not in MEASURES and name != "weights":
                 raise unknown("measures", name, (*MEASURES, "weights"))
         measures = {name: MEASURES[name] for name in measures if name != "weights"}
-    if measures and agents:
-        raise _not_of_agents(", ".join(measures), agents)
+    require_estimates(measures, factories, axes, agents)
     for name, measure in measures.items():
-        if not isinstance(measure, Measure) or name in (*DIMENSIONS, *axes, "weights", "diverged"):
-            raise ValueError(f"measures: {name!r} is {measure!r}; a Measure with a name of its own")
-        for learner, factory in factories.items():
-            estimand = factory(**first_values(factory, axes)).estimates
-            if None not in (measure.estimates, estimand) and measure.estimates != estimand:
-                raise ValueError(
-                    f"measures: {name!r} is an error of {_plain(measure.estimates)}; "
-                    f"{learner!r} estimates {_plain(estimand)}"
-                )
         if measure.features is None:
             continue
         example = example_transition(problem, np.float32)

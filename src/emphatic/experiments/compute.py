@@ -94,11 +94,12 @@ def require_room(experiment: Experiment, in_memory: bool) -> None:
 
     It is found from the numbers of learners, runs and windows alone.
     """
+    wholes = experiment.wholes  # of an experiment that is sound
     num_windows = -(-experiment.num_steps // experiment.window())
     curve = num_windows * max(1, len(experiment.measures)) * len(experiment.targets or [None])
-    num_cells = sum(whole.num_cells for whole in experiment.wholes)
+    num_cells = sum(whole.num_cells for whole in wholes)
     num_runs = min(BLOCK, experiment.num_runs)
-    largest = max(whole.num_cells // len(whole.runs) for whole in experiment.wholes) * num_runs
+    largest = max(whole.num_cells // len(whole.runs) for whole in wholes) * num_runs
     num_bytes = UNIT_BYTES * experiment.num_units + UNIT_CELL_BYTES * largest * curve
     num_bytes += CELL_BYTES * num_cells * curve if in_memory else 0
     size = f"{num_cells:,} curves of {num_windows:,} windows"

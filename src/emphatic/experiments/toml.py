@@ -60,7 +60,7 @@ def parse(
     first = build(**{key: values[0] for key, values in cases.items()})
     axes = request.parse_axes(grid)
     factories = _try_learners(document, learners(first), axes, first)
-    measures, tracked = _parse_measures(document, factories, axes, first)
+    measures, tracked = _parse_measures(document, factories, axes)
     if tracked:
         definitions = {label: f"paths({text})" for label, text in definitions.items()}
     selection = _parse_selection(document, measures)
@@ -236,10 +236,7 @@ def _try_learners(
 
 
 def _parse_measures(
-    document: Document,
-    factories: Mapping[str, LearnerFactory],
-    axes: request.Axes,
-    problem: Problem,
+    document: Document, factories: Mapping[str, LearnerFactory], axes: request.Axes
 ) -> tuple[tuple[str, ...], bool]:
     """Returns what is measured, by default what the learners estimate; and if agents' paths are."""
     measures: list[str] = _as_list(document.table.get("measures", []))
@@ -251,7 +248,8 @@ def _parse_measures(
         if not measures:
             return request.default_measures(factories, axes), False
         if not {*measures} - {*MEASURES}:
-            request.parse_measures(problem, measures, factories, axes, agents)
+            chosen = {name: MEASURES[name] for name in measures}
+            request.require_estimates(chosen, factories, axes, agents)
     except ValueError as error:
         raise document.locate(error, "learners") from None
     for name in measures:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from .. import oracle
 from .._validation import unknown
 from ..mdp import Problem
-from ..types import Critic, Estimand
+from ..types import Critic, Estimand, Learner
 from . import moments
 from .affine import affine_map, AffineMap
 from .initial import Initial
@@ -132,8 +132,11 @@ def limit(
     return stationary_limit(affine, error_form(problem, target, affine, measure))
 
 
-def error_measure(learner: Critic, measure: ErrorMeasure | None = None) -> ErrorMeasure:
+def error_measure(learner: object, measure: ErrorMeasure | None = None) -> ErrorMeasure:
     """Returns the measure of what a learner estimates; a `ValueError` if another one is given."""
+    if not isinstance(learner, Learner):  # but what somebody's own function gives
+        kind = type(learner).__name__
+        raise ValueError(f"learner: got a {kind}; a learner, such as gem(0.025), is required")
     if measure not in (None, *get_args(ErrorMeasure)):
         raise unknown("measure", measure, get_args(ErrorMeasure))
     name = learner.name or "the learner"
