@@ -73,8 +73,8 @@ def run(
       measures of your own by name. By default the error of what the learners estimate.
     - `engine`: `fused` (native code), `scan` (`lax.scan` on JAX's device), or `auto`, which is
       fused wherever that is possible.
-    - `device`: Where fused learners run: `cpu`, `gpu` (the first one of NVIDIA), or `auto`, which
-      takes a GPU that is there where the work is worth it. No bit depends on it.
+    - `device`: Where fused learners run: `cpu`, `gpu` (the first one of NVIDIA; experimental), or
+      `auto`, which takes a GPU that is there where the work is worth it.
     - `dtype`: The working type. Streams are the same in both.
     - `num_threads`: By default as many as there are cores.
     - `on_progress`: Called now and then with the updates done and the updates of the whole run.
