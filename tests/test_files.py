@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import xarray
 from matplotlib.figure import Figure
+from safetensors.numpy import save as to_safetensors
 
 from emphatic import deep, MDP, Problem, problems
 from emphatic._files import (
@@ -57,6 +58,17 @@ def test_an_array_comes_back_whatever_its_order_strides_and_bytes(tmp_path, name
     np.testing.assert_array_equal(arrays[name], array)
     assert arrays[name].shape == array.shape
     assert arrays[name].dtype == array.dtype.newbyteorder("=")
+
+
+def test_equal_arrays_and_texts_are_equal_bytes_as_the_library_writes_them(tmp_path):
+    arrays, texts = {"b": NUMBERS, "a": NUMBERS}, {str(n): f"é \\ {n}" for n in range(9)}
+    for name in ("one", "other"):
+        write_arrays(tmp_path / name, arrays, texts)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
+    assert read_arrays(tmp_path / "one")[1] == texts
+    for few in ({}, {"text": texts["1"]}):
+        write_arrays(tmp_path / "few", arrays, few)
+        assert (tmp_path / "few").read_bytes() == to_safetensors(arrays, few)
 
 
 ORDERS = {

@@ -130,13 +130,23 @@ def atomic_write(path: StrPath) -> Generator[IO[bytes], None, None]:
 def write_arrays(
     path: StrPath, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]
 ) -> None:
-    """Writes arrays, of any memory and byte order, and text to a safetensors file, or nothing."""
+    """Writes arrays, of any memory and byte order, and text to a safetensors file, or nothing.
+
+    Equal arrays and texts give equal bytes.
+    """
     try:
         data = to_safetensors({name: _native(a) for name, a in arrays.items()}, dict(metadata))
     except SafetensorError as error:  # of a type that the format does not have
         raise ValueError(f"path: {path} cannot be written: {error}") from None
+    end = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:end])  # in which texts have another order each time
+    if metadata:
+        header["__metadata__"] = dict(sorted(metadata.items()))
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
     with atomic_write(path) as file:
-        file.write(data)
+        file.write(len(text).to_bytes(8, "little") + text)
+        file.write(memoryview(data)[end:])
 
 
 def open_file(path: StrPath, name: str, max_bytes: int = MAX_FILE) -> BufferedReader:

@@ -101,6 +101,7 @@ def make_line(chance: Chance, seeds: Tree) -> Input:
         words = [*_mutate_line(chance, shlex.split(chance.choice(REFUSED))), *REFUSAL]
     else:
         words = _mutate_line(chance, shlex.split(chance.choice(LONGER if kind < 0.11 else LINES)))
+        words += ["--evaluate-every=7"] if words[0] == "train" else []  # refused, but late
     return Input("command line", tuple(words), seeds, () if words[0] in READING else ("*",))
 
 

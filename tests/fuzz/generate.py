@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from .commands import Input, make_expression, make_line, make_toml, Odd
 from .formats import mutate_npy, mutate_npz, mutate_numbers, mutate_tensors
-from .seeds import below, Tree
+from .seeds import below, CLAIM, Tree
 from .values import Chance, mutate_bytes, mutate_json, OBJECTS, to_json, WORDS
 
 SLOW_EVERY = 1000  # every such input is of a command that computes for seconds
@@ -113,7 +113,7 @@ def _store(chance: Chance, seeds: Tree) -> Input:
         )
     words = chance.choice(STORE_COMMANDS).split()
     if words[0] != "sweep" and chance.random() < 0.15:
-        claim = mutate_numbers(chance, "                   5                  40")
+        claim = mutate_numbers(chance, CLAIM)
         changed["store/running/gem-0"] = Odd("locked", data=claim)
     extra = {name: seeds[name] for name in ("tiny.toml", "target.npy")}
     written = ("store",) if words[0] == "sweep" else ()

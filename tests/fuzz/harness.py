@@ -23,7 +23,7 @@ class _Worker:
 
     def __init__(self, folder: Path, seed: int):
         self.folder, self.number, self.since, self.count = folder, -1, time.monotonic(), 0
-        folder.mkdir()
+        folder.mkdir(parents=True)
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process = context.Process(target=work, args=(theirs, folder, seed), daemon=True)

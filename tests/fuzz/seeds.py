@@ -39,6 +39,9 @@ step_size = "0.1 * 2^[0:-1]"
 [selection]
 runs = 2
 """
+OWNER = '{"process": 1, "user": "ann", "host": "here", "since": "2026-01-01 00:00:00"}'
+CLAIM = f"{5:20d} {40:20d} {OWNER}\n"
+"""What a process writes into a file that it has locked."""
 ARRAYS = {
     "target.npy": "[[0.3, 0.7], [0.5, 0.5]]",
     "vector.npy": "[0.5, 1.0, 0.0, 0.0]",
@@ -83,6 +86,7 @@ def make(folder: Path) -> Tree:
     (folder / "store" / ".lock").write_text("")  # it said which process had it, and when
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     tree = {str(path.relative_to(folder)): path.read_bytes() for path in files}
+    tree["store/.lock"] = CLAIM.encode()  # where the process and the time would stand
     return {
         name: pack(*unpack(data)) if name.endswith(".safetensors") else data
         for name, data in tree.items()

@@ -14,8 +14,10 @@ NUMBERS = [number for number in range(1100) if not is_slow(number)][:1000]
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory):
-    """What a thousand inputs did, and the first of them once more, perhaps in another process."""
-    return list(run(0, [*NUMBERS, *NUMBERS[:20]], 2, tmp_path_factory.mktemp("fuzz")))
+    """What a thousand inputs did, and the first of them once more, in another process."""
+    folder = tmp_path_factory.mktemp("fuzz")
+    runs = [run(0, numbers, 1, folder / str(len(numbers))) for numbers in (NUMBERS, NUMBERS[:20])]
+    return [outcome for outcomes in runs for outcome in outcomes]
 
 
 def test_a_thousand_inputs_end_in_their_answer_or_in_one_line(outcomes):
