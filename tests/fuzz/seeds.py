@@ -83,7 +83,6 @@ def make(folder: Path) -> Tree:
     for name, summary in json.loads((HERE / "figures.json").read_text()).items():
         (folder / name).mkdir()
         (folder / name / "summary.json").write_text(json.dumps(summary))
-    (folder / "store" / ".lock").write_text("")  # it said which process had it, and when
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     tree = {str(path.relative_to(folder)): path.read_bytes() for path in files}
     tree["store/.lock"] = CLAIM.encode()  # where the process and the time would stand
