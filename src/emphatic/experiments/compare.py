@@ -62,7 +62,7 @@ def run_learners(
     """Runs learners, as [parse_learner] reads them, on the same streams; returns their errors.
 
     With a folder the errors are kept in a store, with the title of the problem and the command,
-    and the same call resumes. For `on_start` see [announce].
+    and the same call resumes. `on_start` is called with what is left of long work.
     """
     if len(set(learners)) < max(2, len(learners)):
         raise ValueError(f"learners: got {len(learners)}; two or more different ones are required")

@@ -23,7 +23,7 @@ Scalar = str | bool | int | float
 class Header(TypedDict):
     """What the metadata of a file say of it; `axes` are those of each variable."""
 
-    format: Annotated[int, Rule(f"{FORMAT}, or a newer version,", lambda n: n == FORMAT)]
+    format: Annotated[int, Rule("1, or a newer version,", lambda n: n == FORMAT)]
     description: dict[str, object]
     attributes: dict[str, Scalar]
     axes: dict[str, list[str]]

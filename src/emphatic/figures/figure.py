@@ -49,7 +49,7 @@ Table = tuple[list[str], list[list[str]]]
 class Part:
     """A part of a figure: one dataset, and how to compute or load it in the figure's folder.
 
-    `announce` says what a part takes that may take long; see [announce] of experiments.
+    `announce` says what a part takes that may take long.
     """
 
     name: str
