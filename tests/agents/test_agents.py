@@ -390,7 +390,7 @@ def test_an_actor_that_is_not_the_slower_one_is_warned_about(emphasis, critic, b
         actor_critic(problem, policy, *pair, of(0.1, beta))
 
 
-@pytest.mark.parametrize("engine", ["fused", "scan"])
+@pytest.mark.parametrize("engine", ["fused", pytest.param("scan", marks=pytest.mark.slow)])
 def test_parameters_that_overflow_are_divergence_and_touch_nothing_else(engine):
     problem, policy = setting()
 
@@ -439,7 +439,7 @@ def test_agents_choose_their_own_targets_and_are_measured_afterwards():
         track(problem, policy, np.zeros((2, 4)), 0.1, w=np.zeros((2, 3)))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slow)])
 def test_what_ran_before_on_a_problem_changes_no_bit(dtype):
     def follow(problem):
         gem, gq2 = learners.gem(0.1, 0.01), learners.gq2(0.1, 0.01)

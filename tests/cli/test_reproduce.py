@@ -69,6 +69,7 @@ def test_reproduce_prints_the_chosen_step_sizes_and_every_claim(reproduced, figu
         assert f"{name} by fused" in text
 
 
+@pytest.mark.slow
 def test_reproduce_gives_the_same_rows_on_either_engine(reproduced, capsys, monkeypatch, tmp_path):
     """To float32 accuracy; one set of features will do."""
     features = ("aliased",)

@@ -143,8 +143,9 @@ def test_the_target_can_be_uniform_or_the_behaviour(capsys):
     np.testing.assert_allclose(uniform["objective"], 50.0)
 
 
-@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
-@pytest.mark.parametrize("name", ["baird", "grid"])
+@pytest.mark.parametrize(
+    ("name", "suffix"), [("baird", "png"), ("baird", "svg"), ("baird", "pdf"), ("grid", "png")]
+)
 def test_a_picture_is_drawn(capsys, tmp_path, suffix, name):
     path = tmp_path / f"picture.{suffix}"
     status, _, _ = run(capsys, "solve", name, "--plot", str(path))

@@ -532,6 +532,7 @@ def list_jobs(folder) -> list[int]:
     return [int(word) for word in (folder / "pids").read_text().split()]
 
 
+@pytest.mark.slow  # test_slurm.py has the same with SLURM itself
 def test_slurm_jobs_compute_the_same_and_one_that_ends_is_replaced(jobs, expected):
     """A job with two workers, which no other user can read or reach."""
     from dask import config

@@ -932,6 +932,7 @@ def test_the_exact_thresholds_are_marked_and_in_the_summary(summaries, drawings)
         assert found[features, 0.3]["mean_square"] == exact.mean_square
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("figure", KEYS)
 def test_results_that_all_diverged_are_still_drawn_and_written(tmp_path, monkeypatch, figure):
     """Without a warning, and the numbers remain JSON; the last features are about to diverge."""
@@ -1095,6 +1096,7 @@ def test_the_smallest_step_sizes_leave_the_error_of_the_first_guess(reproduced):
             assert abs(row["final_mean"] - 95.0) < 2.0
 
 
+@pytest.mark.slow
 def test_the_same_run_writes_the_same_files(reproduced, monkeypatch, tmp_path):
     for figure in KEYS:
 
