@@ -68,6 +68,10 @@ def test_the_version_is_that_of_the_package(capsys):
 def test_help_and_version_are_words_too(capsys):
     version = run(capsys, "--version")
     assert run(capsys, "version") == version
+    assert run(capsys, "version", "--json")[::2] == (
+        2,
+        "emphatic: version: got '--json'; nothing may follow it\n",
+    )
     assert run(capsys, "help") == run(capsys, "--help")
     for words in (["solve"], ["solve", "baird"], ["sweep"], ["completion"], ["reproduce", "all"]):
         texts = []

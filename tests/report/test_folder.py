@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from emphatic.report.markup import tag
 
 from ..figures.test_control import made_up
 from ..mutations import changed, require_one_line
+
+FUZZ = Path(__file__).parents[1] / "fuzz"
 
 
 @pytest.mark.parametrize("name", ["emphasis", "convergence"])
@@ -92,6 +95,15 @@ SUMMARY = {
     "settings": {"runs": 2, "seed": 0, "steps": 10, "engine": "auto"},
     "provenance": [{"versions": {"jax": "1"}, "commit": None, "engine": "fused"}],
 }
+
+
+def test_only_numbers_of_a_row_are_infinite(tmp_path):
+    figures = json.loads((FUZZ / "figures.json").read_text())
+    row = {**figures["evaluation"]["rows"][0], "algorithm": "inf", "final_mean": "inf"}
+    (tmp_path / "evaluation").mkdir()
+    (tmp_path / "evaluation" / "summary.json").write_text(json.dumps({"rows": [row]}))
+    (table,) = report.from_folder(tmp_path / "evaluation").tables.values()
+    assert [cell for cell in table[1][0] if str(cell).lower() == "inf"]
 
 
 def test_whatever_stands_in_a_summary_is_told_or_one_line(tmp_path, monkeypatch):

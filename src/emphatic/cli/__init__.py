@@ -147,6 +147,8 @@ def _run(arguments: list[str]) -> int:
         return 0
     name, *arguments = arguments
     if name in ("version", "--version"):
+        if arguments:
+            raise ValueError(f"version: got {arguments[0]!r}; nothing may follow it")
         from .. import __version__
 
         print(f"emphatic {__version__}")

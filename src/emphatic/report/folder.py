@@ -6,7 +6,7 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from ..experiments.curves import read_curves
 from ..experiments.dataset import Layout
@@ -132,7 +132,8 @@ def _selection_share(selection: Selection | None, num_runs: int) -> float:
 
 
 def _tables(figure: Figure | None, summary: Json) -> Tables:
-    rows = [_parse_infinities(row) for row in summary["rows"]]
+    schema = figure.row if figure else None
+    rows = [_parse_infinities(row, schema) for row in summary["rows"]]
     tables = {}
     if figure is not None and rows:
         columns, lines = figure.table(rows)
@@ -146,9 +147,12 @@ def _tables(figure: Figure | None, summary: Json) -> Tables:
     return tables
 
 
-def _parse_infinities(row: Json) -> dict[str, Any]:
-    """Converts infinities, which are strings in JSON, to numbers."""
-    return {key: float(v) if v in ("inf", "-inf") else v for key, v in row.items()}
+def _parse_infinities(row: Json, schema: type | None = None) -> dict[str, Any]:
+    """Converts infinities, which are strings in JSON, to numbers, unless a text is required."""
+    hints = {} if schema is None else get_type_hints(schema)
+    texts = {key for key, hint in hints.items() if hint is str}
+    is_number = {key: v in ("inf", "-inf") and key not in texts for key, v in row.items()}
+    return {key: float(v) if is_number[key] else v for key, v in row.items()}
 
 
 def _capitalise(text: str) -> str:
