@@ -186,7 +186,7 @@ def _mutate_text(chance: Chance, text: str) -> str:
     """Changes a text of a file, which may be JSON."""
     try:
         return to_json(mutate_object(chance, json.loads(text))).decode()
-    except ValueError:
+    except (ValueError, RecursionError):  # it may be nested by now
         return mutate_words(chance, text, TEXTS[:-1])
 
 
