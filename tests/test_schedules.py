@@ -205,6 +205,15 @@ def test_a_whole_number_too_large_for_a_float_is_refused():
         constant(10**400)
 
 
+@pytest.mark.parametrize("large", [2**31, 2**63, 10**25])
+def test_a_whole_number_may_be_larger_than_those_of_jax(large):
+    """Such a step size or ridge diverges, which is a result; it is no error of the compiler."""
+    step_sizes = constant(large), polynomial(large, 0.0), polynomial(large, 0.5, large)
+    for alpha in (*step_sizes, schedules.as_ridge(large)):
+        first = jax.jit(lambda x, alpha=alpha: alpha(jnp.int32(0)) * x)(2.0)
+        np.testing.assert_allclose(first, 2.0 * large, rtol=1e-6)
+
+
 def test_traced_step_sizes_pass_untouched():
     """They are lanes: values that nobody knows yet."""
     lanes = jnp.array([-1.0, jnp.nan, 0.5])

@@ -42,10 +42,10 @@ class Polynomial:
         checks.positive("onset", self.onset, "a positive and finite time is required")
 
     def __call__(self, time: Time) -> Number | Float[Array, "..."]:
-        age = 1.0 + time / self.onset
+        age, scale = 1.0 + time / _in_range(self.onset), _in_range(self.scale)
         if isinstance(self.power, int | float):
-            return self.scale * age**-self.power if self.power else self.scale
-        return self.scale * jnp.exp(-self.power * jnp.log(age))  # traced: a single exp
+            return scale * age**-self.power if self.power else scale
+        return scale * jnp.exp(-self.power * jnp.log(age))  # traced: a single exp
 
     def __str__(self) -> str:
         if not self.power:
@@ -105,4 +105,9 @@ def as_ridge(value: StepSize) -> Schedule:
     if callable(value):
         return value
     checks.ridge(value)
-    return lambda time: value
+    return lambda time: _in_range(value)
+
+
+def _in_range(value: Number) -> Number:
+    """Returns a whole number as it is, or as a float if it is larger than those of JAX."""
+    return float(value) if isinstance(value, int) and value >= 2**31 else value
