@@ -108,8 +108,8 @@ def test_the_learner_of_the_guide_follows_the_mean_field_of_the_guide():
         "__package__": "emphatic.learners",
     }
     exec(compile(learner, "gtd.py", "exec"), names)
-    systems = dict(vars(importlib.import_module("emphatic.oracle.systems")))
-    exec(compile(system, "systems.py", "exec"), systems)
+    systems = dict(vars(importlib.import_module("emphatic.oracle.value_systems")))
+    exec(compile(system, "value_systems.py", "exec"), systems)
 
     problem = problems.baird("aliased")
     field = systems["gtd_system"](problem)

@@ -14,7 +14,7 @@ from .._markov import Matrix, Vector
 from ..agents.policies import NetworkSoftmax, Softmax
 from ..mdp import Problem
 from ..oracle.gradient import as_float64, PolicyFunction, projection_errors
-from ..oracle.systems import column_sizes, RANK_TOLERANCE, weighted_gram, weighted_norm
+from ..oracle.linear import column_sizes, RANK_TOLERANCE, weighted_gram, weighted_norm
 from ..types import Params
 from . import every_policy
 

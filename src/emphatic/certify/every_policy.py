@@ -24,7 +24,9 @@ from scipy import sparse
 from .._markov import Matrix
 from ..agents.policies import Softmax
 from ..mdp import policy_matrix, Problem
-from ..oracle.systems import column_sizes, gem_system, gq2_system, RANK_TOLERANCE, weighted_gram
+from ..oracle.emphasis_systems import gem_system
+from ..oracle.linear import column_sizes, RANK_TOLERANCE, weighted_gram
+from ..oracle.value_systems import gq2_system
 
 Policies: TypeAlias = Float[np.ndarray, "policies s a"]
 Matrices: TypeAlias = Float[np.ndarray, "_ n n"]

@@ -16,7 +16,7 @@ from .. import oracle
 from ..learners import FollowonState
 from ..mdp import Problem
 from ..oracle.expectation import enumerate_samples
-from ..oracle.systems import LinearSystem, Matrix, RANK_TOLERANCE, weighted_gram
+from ..oracle.linear import LinearSystem, Matrix, RANK_TOLERANCE, weighted_gram
 from ..types import Array, Estimand, Learner, LearnerFactory, Number, Sample, Scalar, Transition
 from .linearization import linearize, vector_step
 

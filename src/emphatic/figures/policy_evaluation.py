@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import oracle, statistics
-from ..oracle.systems import weighted_norm
+from ..oracle.linear import weighted_norm
 from ..problems.baird import baird, Features
 from . import style
 from .authors import with_authors_gem

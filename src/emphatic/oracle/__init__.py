@@ -19,6 +19,7 @@ from .compatible import (
     compatible_critics as compatible_critics,
     CompatibleCritics as CompatibleCritics,
 )
+from .emphasis_systems import gem_system as gem_system, reverse_td_system as reverse_td_system
 from .expectation import enumerate_samples as enumerate_samples, expectation as expectation
 from .followon import (
     followon_radius as followon_radius,
@@ -36,17 +37,14 @@ from .gradient import (
     probabilities as probabilities,
     weighted_gradient as weighted_gradient,
 )
+from .linear import LinearSystem as LinearSystem, projection as projection
 from .mean_field import follow as follow, track as track
 from .ridge import ridge_cost as ridge_cost, RidgeCost as RidgeCost
 from .solution import FixedPoint as FixedPoint, solve as solve
-from .systems import (
+from .value_systems import (
     etd_system as etd_system,
-    gem_system as gem_system,
     gq2_system as gq2_system,
     gtd2_system as gtd2_system,
-    LinearSystem as LinearSystem,
-    projection as projection,
-    reverse_td_system as reverse_td_system,
     td_system as td_system,
     tdc_system as tdc_system,
 )

@@ -9,7 +9,7 @@ from .. import _markov
 from .._markov import Matrix, Resolvent
 from ..mdp import policy_matrix, Problem
 from .chain import emphasis, target_chain, weighted_emphasis
-from .systems import column_sizes, RANK_TOLERANCE, weighted_gram
+from .linear import column_sizes, RANK_TOLERANCE, weighted_gram
 
 
 def _second_moment_matrix(problem: Problem, target: ArrayLike | None) -> Matrix:

@@ -13,7 +13,9 @@ from numpy.typing import ArrayLike
 from ..mdp import Problem
 from ..types import Array, Params
 from .chain import action_values, emphasis, stationary, weighted_emphasis
-from .systems import gem_system, gq2_system, projection, weighted_norm
+from .emphasis_systems import gem_system
+from .linear import projection, weighted_norm
+from .value_systems import gq2_system
 
 PolicyFunction: TypeAlias = Callable[[PyTree], Float[Array, "s a"]]
 """A policy as a JAX function, from its parameters, a pytree, to (s, a) probabilities."""

@@ -12,8 +12,10 @@ from scipy import sparse
 
 from .. import _validation as checks
 from ..mdp import Problem
+from .emphasis_systems import gem_system
 from .gradient import as_float64, PolicyFunction, resolve
-from .systems import column_sizes, DENSE, gem_system, gq2_system, LinearSystem, RANK_TOLERANCE
+from .linear import column_sizes, DENSE, LinearSystem, RANK_TOLERANCE
+from .value_systems import gq2_system
 
 PER_DECADE = 25  # ridges examined in each decade when a bias that is not monotone is bounded
 

@@ -14,7 +14,8 @@ from ..mdp import Problem
 from ..types import Estimand
 from .chain import action_values, contraction, density_ratio, emphasis, objective, values
 from .followon import followon_radius, followon_variance, truncation_length
-from .systems import LinearSystem, SYSTEMS, weighted_norm
+from .linear import LinearSystem, weighted_norm
+from .systems import SYSTEMS
 
 NOISE = 1e-12  # the smallest d_mu(s) at which a division by it is believed
 ROUNDING = 1e-9  # errors below it are shown as 0

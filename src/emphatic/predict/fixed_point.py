@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..mdp import Problem
+from ..oracle.linear import LinearSystem, weighted_norm
 from ..oracle.solution import FixedPoint, settle
-from ..oracle.systems import LinearSystem, weighted_norm
 from ..types import LearnerFactory
 from .affine import affine_maps
 from .curve import error_measure, truth
