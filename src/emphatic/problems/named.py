@@ -13,13 +13,15 @@ from .file import load
 from .garnet import garnet
 from .grid import grid
 from .gymnasium import gymnasium
+from .kolter import kolter
 from .random_walk import random_walk
 from .two_state import two_state
 
-_CLASSIC = (baird, boyan, collision, counterexample, garnet, grid)
-NAMED: dict[str, Callable[..., Problem]] = {
-    build.__name__: build for build in (*_CLASSIC, gymnasium, random_walk, two_state)
-}
+_FUNCTIONS = (
+    *(baird, boyan, collision, counterexample, garnet, grid, gymnasium),
+    *(kolter, random_walk, two_state),
+)
+NAMED: dict[str, Callable[..., Problem]] = {build.__name__: build for build in _FUNCTIONS}
 """The named problems: a name, and the function that makes the problem."""
 
 
