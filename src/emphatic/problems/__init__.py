@@ -12,4 +12,5 @@ from .kolter import kolter as kolter
 from .named import builder as builder, make as make, NAMED as NAMED
 from .random_walk import random_walk as random_walk
 from .tsitsiklis_van_roy import tsitsiklis_van_roy as tsitsiklis_van_roy
+from .two_circle import two_circle as two_circle
 from .two_state import two_state as two_state

@@ -16,11 +16,12 @@ from .gymnasium import gymnasium
 from .kolter import kolter
 from .random_walk import random_walk
 from .tsitsiklis_van_roy import tsitsiklis_van_roy
+from .two_circle import two_circle
 from .two_state import two_state
 
 _FUNCTIONS = (
     *(baird, boyan, collision, counterexample, garnet, grid, gymnasium),
-    *(kolter, random_walk, tsitsiklis_van_roy, two_state),
+    *(kolter, random_walk, tsitsiklis_van_roy, two_circle, two_state),
 )
 NAMED: dict[str, Callable[..., Problem]] = {build.__name__: build for build in _FUNCTIONS}
 """The named problems: a name, and the function that makes the problem."""
