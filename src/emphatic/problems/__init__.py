@@ -8,6 +8,7 @@ from .file import digest as digest, load as load, save as save
 from .garnet import garnet as garnet
 from .grid import grid as grid
 from .gymnasium import from_gymnasium as from_gymnasium, gymnasium as gymnasium
+from .hallway import hallway as hallway, hallway_actor_features as hallway_actor_features
 from .kolter import kolter as kolter
 from .named import builder as builder, make as make, NAMED as NAMED
 from .random_walk import random_walk as random_walk

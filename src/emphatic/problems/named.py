@@ -13,6 +13,7 @@ from .file import load
 from .garnet import garnet
 from .grid import grid
 from .gymnasium import gymnasium
+from .hallway import hallway
 from .kolter import kolter
 from .random_walk import random_walk
 from .tsitsiklis_van_roy import tsitsiklis_van_roy
@@ -20,7 +21,7 @@ from .two_circle import two_circle
 from .two_state import two_state
 
 _FUNCTIONS = (
-    *(baird, boyan, collision, counterexample, garnet, grid, gymnasium),
+    *(baird, boyan, collision, counterexample, garnet, grid, gymnasium, hallway),
     *(kolter, random_walk, tsitsiklis_van_roy, two_circle, two_state),
 )
 NAMED: dict[str, Callable[..., Problem]] = {build.__name__: build for build in _FUNCTIONS}
