@@ -87,18 +87,29 @@ def argument_positions(sources: Sequence[Callable[..., object]], arguments: list
     """Returns which arguments are neither options nor values of options, which may come first.
 
     The options are the fields of classes and the arguments of functions; of two with one name the
-    first counts.
+    first counts. One that is a flag for some and has a value for others has none where the name of
+    a function follows: `--goal grid`, but `--goal 3 four_rooms`.
     """
     hints: dict[str, object] = {}
+    flags: set[str] = set()
     for source in reversed(sources):
-        hints |= {name.rstrip("_"): hint for name, hint in get_type_hints(source).items()}
+        source_hints = {name.rstrip("_"): hint for name, hint in get_type_hints(source).items()}
+        flags |= {name for name, hint in source_hints.items() if hint is bool}
+        hints |= {name: hint for name, hint in source_hints.items() if hint is not bool}
+    functions = {source.__name__ for source in sources}
     positions: list[int] = []
     num_values = 0.0  # of the last option, that are still to come
     for position, text in enumerate(arguments):
         if text.startswith("--") or text == "-h":
-            hint = hints.get(text[2:].replace("-", "_"), hints.get(text[5:].replace("-", "_")))
+            name, *following = (
+                word.replace("-", "_") for word in (text[2:], *arguments[position + 1 :][:1])
+            )
+            hint = hints.get(name)
             has_many = tuple in (get_origin(hint), *map(get_origin, get_args(hint)))
-            has_none = hint is bool or "=" in text or text in ("-h", "--help")
+            is_flag = name.removeprefix("no_") in flags and (
+                hint is None or not functions.isdisjoint(following)
+            )
+            has_none = is_flag or "=" in text or text in ("-h", "--help")
             num_values = np.inf if has_many else 0 if has_none else 1
         elif num_values > 0:
             num_values -= 1

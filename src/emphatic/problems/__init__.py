@@ -5,6 +5,7 @@ from .boyan import boyan as boyan
 from .collision import collision as collision
 from .counterexample import ACTOR_FEATURES as ACTOR_FEATURES, counterexample as counterexample
 from .file import digest as digest, load as load, save as save
+from .four_rooms import four_rooms as four_rooms
 from .garnet import garnet as garnet
 from .grid import grid as grid
 from .gymnasium import from_gymnasium as from_gymnasium, gymnasium as gymnasium

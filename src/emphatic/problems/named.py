@@ -10,6 +10,7 @@ from .boyan import boyan
 from .collision import collision
 from .counterexample import counterexample
 from .file import load
+from .four_rooms import four_rooms
 from .garnet import garnet
 from .grid import grid
 from .gymnasium import gymnasium
@@ -21,7 +22,7 @@ from .two_circle import two_circle
 from .two_state import two_state
 
 _FUNCTIONS = (
-    *(baird, boyan, collision, counterexample, garnet, grid, gymnasium, hallway),
+    *(baird, boyan, collision, counterexample, four_rooms, garnet, grid, gymnasium, hallway),
     *(kolter, random_walk, tsitsiklis_van_roy, two_circle, two_state),
 )
 NAMED: dict[str, Callable[..., Problem]] = {build.__name__: build for build in _FUNCTIONS}
