@@ -54,7 +54,7 @@ def test_bash_completes_commands_problems_options_values_and_files(capsys, tmp_p
     assert complete("solve", "b") == ["baird", "boyan", "b.npz"]
     assert complete("solve", "baird", "--plot", "c") == ["c.toml"]
     assert complete("help", "sol") == ["solve"]
-    assert complete("help", "solve", "two") == ["two_state"]
+    assert complete("help", "solve", "two") == ["two_circle", "two_state"]
     assert complete("completion", "z") == ["zsh"]
     assert run(capsys, "completion", "zsh")[1].endswith(script)
     fish = run(capsys, "completion", "fish")[1]
