@@ -83,7 +83,6 @@ def test_the_slowest_mode_depends_on_other_step_sizes_and_is_then_not_given():
     [
         ("followon()", r"followon\(\) has no step size"),
         ('gem("1/t")', r"has no step size"),
-        ("etd(followon(), step_size)", "the step of etd is not affine"),
         ("gme(step_size)", "did you mean 'gem'"),
     ],
 )

@@ -82,10 +82,13 @@ def show_solution(title: str, problem: Problem, exact: Json, notes: list[str]) -
         facts.add_row(label, f"{text} ({remark})" if value is not None and remark else text)
     out.print(facts)
 
-    rows = [point.row for point in exact.values() if isinstance(point, FixedPoint)]
+    points = [point for point in exact.values() if isinstance(point, FixedPoint)]
+    rows = [point.row for point in points]
     labels, symbols, errors, modes, remarks = map(list, zip(*rows, strict=True))
     cells = {"learns": symbols, "error of limit": [*map(format_number, errors)]}
     cells["slowest mode"] = [*map(format_number, modes)]
+    if any(point.variance is not None for point in points):
+        cells["variance / step size"] = [format_number(point.variance) for point in points]
     if any(remarks):
         cells["remark"] = remarks
     _print_columns(out, ["learner", *labels], cells)

@@ -44,6 +44,9 @@ class FixedPoint:
     """The exact function that the learner estimates."""
     label: str = field(repr=False)
     """The learner's name in tables."""
+    variance: float | None = None
+    """The variance of its estimate in the long run for each unit of a small step size, where it is
+    known: that of a mean square error, which adds to the square of the error."""
 
     @property
     def row(self) -> tuple[str, str, float, float | None, str]:

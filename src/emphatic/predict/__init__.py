@@ -16,7 +16,8 @@ from .curve import (
     limit as limit,
 )
 from .exponent import Lyapunov as Lyapunov, lyapunov as lyapunov
-from .fixed_point import fixed_point as fixed_point
+from .fixed_point import asymptotic_covariance as asymptotic_covariance, fixed_point as fixed_point
 from .initial import Initial as Initial
+from .small_steps import small_steps as small_steps, SmallSteps as SmallSteps
 from .stability import Intervals as Intervals, Thresholds as Thresholds, thresholds as thresholds
 from .summary import simulate as simulate, summarize as summarize

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, PyTree
 from numpy.typing import ArrayLike
 
 from .._work import require_memory
 from ..engine.linearization import linearize, vector_step
 from ..mdp import Problem
-from ..oracle.expectation import enumerate_samples
+from ..oracle.expectation import enumerate_samples, EnumeratedSamples
 from ..types import Agent, Array, Critic, Number, Sample
 from .initial import Initial, initial_weights, learner_name
 
@@ -26,6 +26,9 @@ TOLERANCE = 1e-9  # of affinity, and of a direction's share in a prediction
 Factory = Callable[[Number], Critic]
 """A function from a step size to a learner, such as [gem]."""
 Derivatives = tuple[tuple[Array, Array], tuple[Array, Array]]
+StepDerivatives = Callable[..., list[np.ndarray]]
+"""A function of a step size, weights for each sample, the samples and a time, to the next weights,
+the predictions before, and the Jacobians of both."""
 
 
 class Maps(NamedTuple):
@@ -172,30 +175,17 @@ def affine_maps(
             "learner: an agent changes its own target, so that its step is not affine; its critics "
             "with a fixed target are, such as gem and gq2"
         )
-    names, unravel, moments = initial_weights(problem, learner, initial)
-    probability, samples, outcome = enumerate_samples(problem, np.ones(problem.mdp.num_states))
+    names, unravel, (mean, covariance) = initial_weights(problem, learner, initial)
+    enumerated = enumerate_samples(problem, np.ones(problem.mdp.num_states))
+    samples, outcome = enumerated.sample, enumerated.outcome
     size = len(names)
     unknowns = problem.mdp.num_states * (size + 1) * (size + 2) // 2
     require_memory(f"problem: {unknowns:,} second moments", 16 * NUM_VECTORS * unknowns)
     require_memory(f"problem: {len(outcome):,} maps of {size} weights", 48 * len(outcome) * size**2)
-    step = vector_step(problem, pi, unravel)
-
-    @jax.jit
-    def evaluate(step_size: Number, d: jax.Array, samples: Sample) -> Derivatives:
-        def evaluate_one(sample: Sample) -> Derivatives:
-            return linearize(lambda d: step(factory(step_size), d, sample), d)
-
-        return jax.vmap(evaluate_one)(samples)
+    derivatives = step_derivatives(problem, factory, pi, unravel)
 
     def evaluate_all(step_size: float, d: np.ndarray, time: int = 0) -> list[np.ndarray]:
-        timed_samples = replace(samples, time=np.full_like(samples.time, time))
-        parts, num_rows = [], max(1, CHUNK_BYTES // (8 * max(1, size**2)))
-        for first in range(0, len(outcome), num_rows):
-            rows = operator.itemgetter(slice(first, first + num_rows))
-            with jax.enable_x64(True):
-                derivatives = evaluate(step_size, d, jax.tree.map(rows, timed_samples))
-            parts.append([np.asarray(x, np.float64) for x in jax.tree.leaves(derivatives)])
-        return [np.concatenate(part) for part in zip(*parts, strict=True)]
+        return derivatives(step_size, np.broadcast_to(d, (len(outcome), size)), samples, time)
 
     def maps(step_size: float, time: int = 0) -> Maps:
         vector, offset, matrix, slope = evaluate_all(step_size, np.zeros(size), time)
@@ -207,54 +197,93 @@ def affine_maps(
 
     example_maps = maps(example)
     _require_affine(learner, names, example_maps, evaluate_at)
-    _require_timeless(learner, example_maps, [maps(example, time) for time in LATER_TIMES])
-    return lambda step_size: _assemble(
-        problem, outcome, probability, samples, maps(step_size), moments, names
-    )
+    is_timeless = all(example_maps.is_close(maps(example, time)) for time in LATER_TIMES)
+    require_timeless(learner, is_timeless)
+
+    def assemble(step_size: float) -> AffineMap:
+        own = maps(step_size)
+        chain = find_chain(problem, enumerated, lambda rows: own.is_close(own.take(rows)))
+        rest = {"mean": mean, "covariance": covariance, "names": names, "basis": np.eye(size)}
+        columns = chain._asdict()
+        own = own.take(columns.pop("rows"))
+        return AffineMap(**columns, **own._asdict(), **rest)
+
+    return assemble
 
 
-def _assemble(
+def step_derivatives(
     problem: Problem,
-    outcome: np.ndarray,
-    probability: np.ndarray,
-    samples: Sample,
-    maps: Maps,
-    moments: tuple[np.ndarray, np.ndarray],
-    names: Sequence[str],
-) -> AffineMap:
-    """Returns the map along $S_t$ if it is the same for every $A_{t+1}$, or along $(S_t, A_t)$."""
+    factory: Factory,
+    target: Float[np.ndarray, "s a"],
+    unravel: Callable[[jax.Array], PyTree],
+) -> StepDerivatives:
+    """Returns the function that evaluates and differentiates a learner's step at samples."""
+    step = vector_step(problem, target, unravel)
+
+    @jax.jit
+    def evaluate(step_size: Number, d: jax.Array, samples: Sample) -> Derivatives:
+        def evaluate_one(d: jax.Array, sample: Sample) -> Derivatives:
+            return linearize(lambda d: step(factory(step_size), d, sample), d)
+
+        return jax.vmap(evaluate_one)(d, samples)
+
+    def evaluate_all(
+        step_size: float, d: np.ndarray, samples: Sample, time: int = 0
+    ) -> list[np.ndarray]:
+        timed_samples = replace(samples, time=np.full_like(samples.time, time))
+        parts, num_rows = [], max(1, CHUNK_BYTES // (8 * max(1, d.shape[1] ** 2)))
+        for first in range(0, len(d), num_rows):
+            rows = operator.itemgetter(slice(first, first + num_rows))
+            with jax.enable_x64(True):
+                derivatives = evaluate(step_size, rows(d), jax.tree.map(rows, timed_samples))
+            parts.append([np.asarray(x, np.float64) for x in jax.tree.leaves(derivatives)])
+        return [np.concatenate(part) for part in zip(*parts, strict=True)]
+
+    return evaluate_all
+
+
+class Chain(NamedTuple):
+    """The chain $Z_t$ that a learner's step moves along, and the samples that its steps stand for;
+    see [AffineMap]."""
+
+    rows: Int[np.ndarray, " y"]
+    probability: Float[np.ndarray, " y"]
+    source: Int[np.ndarray, " y"]
+    destination: Int[np.ndarray, " y"]
+    state: Int[np.ndarray, " y"]
+    action: Int[np.ndarray, " y"]
+    start: Float[np.ndarray, " z"]
+    stationary: Float[np.ndarray, " z"]
+
+
+def find_chain(
+    problem: Problem,
+    enumerated: EnumeratedSamples,
+    is_equal: Callable[[Int[np.ndarray, " n"]], bool],
+) -> Chain:
+    """Returns the chain of $S_t$ if a step is the same for every $A_{t+1}$, or of $(S_t, A_t)$.
+
+    `is_equal` says whether every sample's step is that of the sample with the given number.
+    """
+    probability, samples, outcome = enumerated
     s, a, s_next, a_next = (
         np.asarray(column)
         for column in (samples.state, samples.action, samples.state_next, samples.action_next)
     )
     num_actions = problem.mdp.num_actions
-    first = np.flatnonzero(np.diff(outcome, prepend=-1))  # of the next actions of an outcome
-    firsts = np.repeat(first, np.diff(first, append=len(outcome)))
-    if maps.is_close(maps.take(firsts)):
-        maps = maps.take(first)
-        probability, s, a = np.add.reduceat(probability, first), s[first], a[first]
-        source, destination = s, s_next[first]
+    rows = np.flatnonzero(np.diff(outcome, prepend=-1))  # the first next action of each outcome
+    if is_equal(np.repeat(rows, np.diff(rows, append=len(outcome)))):
+        probability, s, a = np.add.reduceat(probability, rows), s[rows], a[rows]
+        source, destination = s, s_next[rows]
         start, stationary = problem.start, problem.stationary
     else:
+        rows = np.arange(len(outcome))
         source = s * num_actions + a
         destination = s_next * num_actions + a_next
         start = (problem.start[:, None] * problem.behavior).ravel()
         stationary = problem.stationary_actions.ravel()
-    mean, covariance = moments
-    return AffineMap(
-        probability=probability / np.bincount(source, probability, len(start))[source],
-        source=source,
-        destination=destination,
-        state=s,
-        action=a,
-        **maps._asdict(),
-        start=start,
-        stationary=stationary,
-        mean=mean,
-        covariance=covariance,
-        names=names,
-        basis=np.eye(len(names)),
-    )
+    probability = probability / np.bincount(source, probability, len(start))[source]
+    return Chain(rows, probability, source, destination, s, a, start, stationary)
 
 
 def _require_affine(
@@ -287,8 +316,9 @@ def _require_affine(
         )
 
 
-def _require_timeless(learner: Critic, maps: Maps, later_maps: Sequence[Maps]) -> None:
-    if not all(maps.is_close(other) for other in later_maps):
+def require_timeless(learner: Critic, is_timeless: bool) -> None:
+    """Refuses a learner whose step changes with the time."""
+    if not is_timeless:
         raise ValueError(
             f"learner: the step of {learner_name(learner)} changes with the time; fixed step sizes "
             "and a fixed ridge are required"

@@ -103,6 +103,26 @@ def solver_bytes(unknowns: int) -> int:
     return 8 * unknowns * (3 * unknowns if unknowns <= DENSE else 5 * MIN_VECTORS)
 
 
+def mean_operator(affine: AffineMap) -> Float[np.ndarray, "m m"]:
+    r"""Returns the matrix of $f'(z') = \sum_{y: z\to z'}\Pr(y|z)B(y)f(z)$."""
+    count, size = len(affine.start), affine.matrix.shape[1]
+    require_memory(f"problem: the mean of {count * size:,} unknowns", 24 * (count * size) ** 2)
+    operator = np.zeros((count, size, count, size))
+    for B, p, z, z_next in zip(
+        affine.matrix, affine.probability, affine.source, affine.destination, strict=True
+    ):
+        operator[z_next, :, z] += p * B
+    return operator.reshape(count * size, count * size)
+
+
+def arrivals(affine: AffineMap, values: Float[np.ndarray, "y *n"]) -> Float[np.ndarray, "z *n"]:
+    r"""Returns $\sum_{y: z\to z'}\Pr(y|z)g(y)$ for every $z'$."""
+    arrived = np.zeros((len(affine.start), *values.shape[1:]))
+    shape = (-1,) + (1,) * (values.ndim - 1)
+    np.add.at(arrived, affine.destination, affine.probability.reshape(shape) * values)
+    return arrived
+
+
 def initial_moments(affine: AffineMap) -> Float[np.ndarray, "z n n"]:
     """Returns the moments at time 0."""
     size = len(affine.mean)

@@ -8,7 +8,6 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._work import require_memory
 from ..mdp import Problem
 from . import moments
 from .affine import affine_maps, AffineMap, Factory
@@ -217,14 +216,7 @@ def mean_field_square_margin(affine: AffineMap) -> float:
 
 def mean_margin(affine: AffineMap) -> float:
     """Returns how much the mean of the slowest difference of weights shrinks in a step."""
-    count, size = len(affine.start), affine.matrix.shape[1]
-    require_memory(f"problem: the mean of {count * size:,} unknowns", 24 * (count * size) ** 2)
-    operator = np.zeros((count, size, count, size))
-    for B, p, z, z_next in zip(
-        affine.matrix, affine.probability, affine.source, affine.destination, strict=True
-    ):
-        operator[z_next, :, z] += p * B
-    matrix = operator.reshape(count * size, count * size)
+    matrix = moments.mean_operator(affine)
     return float(1.0 - np.abs(np.linalg.eigvals(matrix)).max(initial=0.0))
 
 
