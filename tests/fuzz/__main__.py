@@ -35,8 +35,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         for outcome in run(options.seed, numbers, workers, Path(folder)):
             outcomes.append(outcome)
-            if options.only:
-                print(outcome)
+            if options.only or outcome.failures:
+                print(outcome, flush=True)
             if (passed := time.monotonic() - begun) > said + 60.0:
                 said = passed
                 failing = sum(bool(o.failures) for o in outcomes)

@@ -14,7 +14,7 @@ from pathlib import Path
 from .judge import find_place, OURS, Outcome
 from .runner import SECONDS, work
 
-WAITING = 60.0  # seconds without an answer, after which it hangs without using the processor
+WAITING = 300.0  # seconds without an answer, on a busy machine, after which an input hangs
 RENEWED_EVERY = 2000  # inputs, after which a process is replaced
 
 
