@@ -252,7 +252,7 @@ def example_transition(problem: Problem, dtype: DTypeLike) -> Transition:
     """Returns a transition of the problem's shapes, all zero."""
     time, state = np.zeros((), np.int32), np.zeros((), np.int32)
     x, xa = (np.zeros(rows.shape[1], dtype) for rows in (problem.x, problem.xa_rows))
-    return Transition(time, state, x, x, xa, xa, *[np.zeros((), dtype)] * 6)
+    return Transition(time, state, x, x, xa, xa, *[np.zeros((), dtype)] * 8)
 
 
 MEASURES: dict[str, Measure] = {
