@@ -19,7 +19,9 @@ class GTD2State(eqx.Module):
     trace: traces.Trace = ()
 
 
-def gtd2(step_size: StepSize, trace_decay: Number = 0.0) -> Learner[GTD2State, Transition]:
+def gtd2(
+    step_size: StepSize, correction_step_size: StepSize | None = None, trace_decay: Number = 0.0
+) -> Learner[GTD2State, Transition]:
     r"""GTD2($\lambda$) (Sutton et al., 2009; Maei, 2011): estimates the values $v_\pi$ by $X\nu$.
 
     Descends $\tfrac12\|\Pi\mathcal T_\lambda v - v\|_D^2$ by
@@ -28,7 +30,7 @@ def gtd2(step_size: StepSize, trace_decay: Number = 0.0) -> Learner[GTD2State, T
     \begin{aligned}
     \delta_t &= R_{t+1} + \gamma_{t+1}x_{t+1}^\top\nu_t - x_t^\top\nu_t, \\
     z_t &= \rho_t(\lambda\gamma_tz_{t-1} + x_t), \qquad z_{-1} = 0, \\
-    \kappa_{t+1} &= \kappa_t + \alpha_t(\delta_tz_t - x_tx_t^\top\kappa_t), \\
+    \kappa_{t+1} &= \kappa_t + \beta_t(\delta_tz_t - x_tx_t^\top\kappa_t), \\
     \nu_{t+1} &= \nu_t + \alpha_t\big(\rho_tx_tx_t^\top\kappa_t -
         (1-\lambda)\gamma_{t+1}x_{t+1}z_t^\top\kappa_t\big).
     \end{aligned}
@@ -41,18 +43,22 @@ def gtd2(step_size: StepSize, trace_decay: Number = 0.0) -> Learner[GTD2State, T
 
     **Arguments:**
 
-    - `step_size`: The step sizes $\alpha_t$, a schedule or a number.
+    - `step_size`: The step sizes $\alpha_t$ of the values, a schedule or a number.
+    - `correction_step_size`: The step sizes $\beta_t$ of $\kappa$; by default $\alpha_t$.
     - `trace_decay`: The trace's decay $\lambda\in[0, 1]$; 0 keeps no trace.
     """
     traces.require_decay(trace_decay)
-    alpha_of = as_schedule(step_size)
+    alpha_of = beta_of = as_schedule(step_size)
+    if correction_step_size is not None:
+        beta_of = as_schedule(correction_step_size, "correction_step_size")
 
     def init(key: Key, y: Transition) -> GTD2State:
         kappa, nu = jnp.zeros_like(y.x), standard_normal(key, "nu", y.x)
         return GTD2State(kappa, nu, traces.start(trace_decay, y.x))
 
     def step(state: GTD2State, y: Transition) -> GTD2State:
-        kappa, nu, trace, alpha = state.kappa, state.nu, state.trace, alpha_of(y.time)
+        kappa, nu, trace = state.kappa, state.nu, state.trace
+        alpha, beta = alpha_of(y.time), beta_of(y.time)
         x_ahead = y.discount * y.x_next
         delta = y.reward + x_ahead @ nu - y.x @ nu
         e = traces.add(y.x, trace_decay, trace)  # z_t / rho_t
@@ -61,9 +67,9 @@ def gtd2(step_size: StepSize, trace_decay: Number = 0.0) -> Learner[GTD2State, T
         else:
             ahead = (1.0 - trace_decay) * (e @ kappa) * x_ahead
             nu_next = nu + alpha * y.rho * ((y.x @ kappa) * y.x - ahead)
-        moved = kappa + alpha * (y.rho * delta - y.x @ kappa) * y.x
+        moved = kappa + beta * (y.rho * delta - y.x @ kappa) * y.x
         return GTD2State(
-            kappa=traces.add(moved, alpha * y.rho * delta * trace_decay, trace),
+            kappa=traces.add(moved, beta * y.rho * delta * trace_decay, trace),
             nu=nu_next,
             trace=traces.carry(trace, y.discount * y.rho, e),
         )

@@ -41,8 +41,9 @@ def htd(
     \end{aligned}
     $$
 
-    The limit is the solution of [htd_system]. It starts from $\kappa_0 = 0$ and a standard normal
-    $\nu_0$.
+    A version of Ghiassian and Sutton's public code carries $z_t$ where $z^\mu_t$ belongs, in
+    $z^\mu_t = \lambda\gamma_tz_t + x_t$; that is another algorithm. The limit is the solution of
+    [htd_system]. It starts from $\kappa_0 = 0$ and a standard normal $\nu_0$.
 
     **Arguments:**
 

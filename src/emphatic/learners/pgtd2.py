@@ -19,7 +19,9 @@ class PGTD2State(eqx.Module):
     trace: traces.Trace = ()
 
 
-def pgtd2(step_size: StepSize, trace_decay: Number = 0.0) -> Learner[PGTD2State, Transition]:
+def pgtd2(
+    step_size: StepSize, correction_step_size: StepSize | None = None, trace_decay: Number = 0.0
+) -> Learner[PGTD2State, Transition]:
     r"""PGTD2($\lambda$), also called GTD2-MP (Liu et al., 2015): estimates the values $v_\pi$ by
     $X\nu$.
 
@@ -30,10 +32,10 @@ def pgtd2(step_size: StepSize, trace_decay: Number = 0.0) -> Learner[PGTD2State,
     $$
     \begin{aligned}
     \delta_t(\nu) &= R_{t+1} + \gamma_{t+1}x_{t+1}^\top\nu - x_t^\top\nu, \\
-    g_t(\kappa, \nu) &= \big(\delta_t(\nu)z_t - x_tx_t^\top\kappa,\;
-        \rho_tx_tx_t^\top\kappa - (1-\lambda)\gamma_{t+1}x_{t+1}z_t^\top\kappa\big), \\
-    (\kappa^m_t, \nu^m_t) &= (\kappa_t, \nu_t) + \alpha_tg_t(\kappa_t, \nu_t), \\
-    (\kappa_{t+1}, \nu_{t+1}) &= (\kappa_t, \nu_t) + \alpha_tg_t(\kappa^m_t, \nu^m_t).
+    g_t(\kappa, \nu) &= \big(\beta_t(\delta_t(\nu)z_t - x_tx_t^\top\kappa),\;
+        \alpha_t(\rho_tx_tx_t^\top\kappa - (1-\lambda)\gamma_{t+1}x_{t+1}z_t^\top\kappa)\big), \\
+    (\kappa^m_t, \nu^m_t) &= (\kappa_t, \nu_t) + g_t(\kappa_t, \nu_t), \\
+    (\kappa_{t+1}, \nu_{t+1}) &= (\kappa_t, \nu_t) + g_t(\kappa^m_t, \nu^m_t).
     \end{aligned}
     $$
 
@@ -43,18 +45,21 @@ def pgtd2(step_size: StepSize, trace_decay: Number = 0.0) -> Learner[PGTD2State,
 
     **Arguments:**
 
-    - `step_size`: The step sizes $\alpha_t$, a schedule or a number.
+    - `step_size`: The step sizes $\alpha_t$ of the values, a schedule or a number.
+    - `correction_step_size`: The step sizes $\beta_t$ of $\kappa$; by default $\alpha_t$.
     - `trace_decay`: The trace's decay $\lambda\in[0, 1]$; 0 keeps no trace.
     """
     traces.require_decay(trace_decay)
-    alpha_of = as_schedule(step_size)
+    alpha_of = beta_of = as_schedule(step_size)
+    if correction_step_size is not None:
+        beta_of = as_schedule(correction_step_size, "correction_step_size")
 
     def init(key: Key, y: Transition) -> PGTD2State:
         kappa, nu = jnp.zeros_like(y.x), standard_normal(key, "nu", y.x)
         return PGTD2State(kappa, nu, traces.start(trace_decay, y.x))
 
     def step(state: PGTD2State, y: Transition) -> PGTD2State:
-        kappa, nu, alpha = state.kappa, state.nu, alpha_of(y.time)
+        kappa, nu, alpha, beta = state.kappa, state.nu, alpha_of(y.time), beta_of(y.time)
         x_ahead = y.discount * y.x_next
         e = traces.add(y.x, trace_decay, state.trace)  # z_t / rho_t
 
@@ -62,7 +67,7 @@ def pgtd2(step_size: StepSize, trace_decay: Number = 0.0) -> Learner[PGTD2State,
             delta = y.reward + x_ahead @ nu_at - y.x @ nu_at
             ahead = (1.0 - trace_decay) * (e @ kappa_at) * x_ahead
             return (
-                kappa + alpha * (y.rho * delta * e - (y.x @ kappa_at) * y.x),
+                kappa + beta * (y.rho * delta * e - (y.x @ kappa_at) * y.x),
                 nu + alpha * y.rho * ((y.x @ kappa_at) * y.x - ahead),
             )
 
