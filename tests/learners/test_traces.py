@@ -242,17 +242,17 @@ def experience(num_steps=20, seed=0, target="other"):
 
 
 def test_decays_are_lanes_and_one_that_is_0_is_the_learner_without_a_trace():
-    (_, _, ys, first), decays = experience(), [0.0, 0.5, 1.0]
+    (_, _, ys, first), decays = experience(), [0.0, 0.5]
 
     def final(decay):
         made = {name: make(decay) for name, make in DECAYED.items()}
         states = {name: learner.init(jax.random.key(0), first) for name, learner in made.items()}
-        for t in range(4):
+        for t in range(3):
             y = jax.tree.map(lambda leaf, t=t: leaf[t], ys)
             states = {name: learner.step(states[name], y) for name, learner in made.items()}
         return {name: state.nu for name, state in states.items()}
 
-    swept = jax.vmap(final)(jnp.asarray(decays))
+    swept = jax.jit(jax.vmap(final))(jnp.asarray(decays))
     for index, decay in enumerate(decays):
         for name, value in final(decay).items():
             np.testing.assert_allclose(swept[name][index], value, rtol=1e-9, err_msg=name)
