@@ -1,5 +1,6 @@
 """The stream and the learners once more, step by step in Python and NumPy: the references."""
 
+import re
 import zlib
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ from emphatic import Problem
 from .plainly import plainly
 
 MOST = 2**32 - 1
+DECAY, ZETA, RIDGE = 0.6, 0.7, 0.5  # of the traces and the least squares of the contract
 
 
 # The stream
@@ -106,6 +108,8 @@ def seen(problem: Problem, target: np.ndarray, path: list[SimpleNamespace]) -> l
             rho_next=target[y.s_next, y.a_next] / mu[y.s_next, y.a_next],
             i=i[y.s],
             i_next=i[y.s_next],
+            pi=target[y.s, y.a],
+            mu=mu[y.s, y.a],
         )
 
     return [view(y) for y in path]
@@ -158,6 +162,112 @@ def tdc(d, y, p):
         "kappa": kappa + p.alpha * (y.rho * delta - y.x @ kappa) * y.x,
         "nu": nu + p.alpha * y.rho * (delta * y.x - y.gamma * y.x_next * (y.x @ kappa)),
     }
+
+
+def tdrc(d, y, p):
+    kappa = d["kappa"]
+    plain = tdc(d, y, p)
+    return {"kappa": plain["kappa"] - p.alpha * 1.0 * kappa, "nu": plain["nu"]}
+
+
+def _traced(trace, y):
+    """The trace of the target, and what is kept of it."""
+    z = y.rho * (DECAY * trace + y.x)
+    return z, y.gamma * z
+
+
+def td_trace(d, y, p):
+    z, kept = _traced(d["trace"], y)
+    return {"nu": d["nu"] + p.alpha * _td_error(d["nu"], y) * z, "trace": kept}
+
+
+def etd_trace(d, y, p):
+    F = y.i + d["emphasis.terms"]
+    M = DECAY * y.i + (1 - DECAY) * F
+    z = y.rho * (DECAY * d["trace"] + M * y.x)
+    nu = d["nu"] + p.alpha * _td_error(d["nu"], y) * z
+    return {"emphasis.terms": y.gamma * y.rho * F, "nu": nu, "trace": y.gamma * z}
+
+
+def gtd2_trace(d, y, p):
+    kappa, (z, kept) = d["kappa"], _traced(d["trace"], y)
+    ahead = (1 - DECAY) * y.gamma * (z @ kappa) * y.x_next
+    return {
+        "kappa": kappa + p.alpha * (_td_error(d["nu"], y) * z - (y.x @ kappa) * y.x),
+        "nu": d["nu"] + p.alpha * (y.rho * (y.x @ kappa) * y.x - ahead),
+        "trace": kept,
+    }
+
+
+def tdc_trace(d, y, p):
+    kappa, delta, (z, kept) = d["kappa"], _td_error(d["nu"], y), _traced(d["trace"], y)
+    ahead = (1 - DECAY) * y.gamma * (z @ kappa) * y.x_next
+    return {
+        "kappa": kappa + p.alpha * (delta * z - (y.x @ kappa) * y.x),
+        "nu": d["nu"] + p.alpha * (delta * z - ahead),
+        "trace": kept,
+    }
+
+
+def htd(d, y, p):
+    kappa, delta, (z, kept) = d["kappa"], _td_error(d["nu"], y), _traced(d["trace"], y)
+    z_mu = DECAY * d["behavior_trace"] + y.x
+    back = y.x - y.gamma * y.x_next
+    return {
+        "kappa": kappa + p.alpha * (delta * z - back * (z_mu @ kappa)),
+        "nu": d["nu"] + p.alpha * (delta * z + back * (z @ kappa - z_mu @ kappa)),
+        "trace": kept,
+        "behavior_trace": y.gamma * z_mu,
+    }
+
+
+def pgtd2(d, y, p):
+    middle = gtd2(d, y, p)
+    moved = gtd2(middle, y, p)
+    return {name: d[name] + moved[name] - middle[name] for name in d}
+
+
+def _cut(decay, factor, clipped):
+    """TD whose trace is cut by a factor, the update with the ratio or with a clipped one."""
+
+    def update(d, y, p):
+        z = decay * d["trace"] + y.x
+        move = p.alpha * clipped(y) * _td_error(d["nu"], y) * z
+        return {"nu": d["nu"] + move, "trace": y.gamma * factor(y) * z}
+
+    return update
+
+
+def _abtd_factor(y):
+    xi = 2 * ZETA * 1.1 + max(0, 2 * ZETA - 1) * (1.7 - 2 * 1.1)
+    return min(xi, 1 / max(y.pi, y.mu)) * y.pi
+
+
+def true_online_etd(d, y, p):
+    F, past, nu = y.i + d["emphasis.terms"], y.rho * DECAY * d["trace"], d["nu"]
+    M = DECAY * y.i + (1 - DECAY) * F
+    z = past + p.alpha * y.rho * M * (y.x - (past @ y.x) * y.x)
+    move = _td_error(nu, y) * z + d["change"] * (z - p.alpha * y.rho * M * y.x)
+    return {
+        "emphasis.terms": y.gamma * y.rho * F,
+        "nu": nu + move,
+        "trace": y.gamma * z,
+        "change": move @ y.x_next,
+    }
+
+
+def lstd(d, y, p, M=1.0):
+    z = y.rho * (DECAY * d["trace"] + M * y.x)
+    A = np.linalg.inv(d["inverse"])
+    b = A @ d["nu"] + y.r * z
+    A = A + np.outer(z, y.x - y.gamma * y.x_next)
+    return {"inverse": np.linalg.inv(A), "nu": np.linalg.solve(A, b), "trace": y.gamma * z}
+
+
+def elstd(d, y, p):
+    F = y.i + d["emphasis.terms"]
+    after = lstd(d, y, p, DECAY * y.i + (1 - DECAY) * F)
+    return {"emphasis.terms": y.gamma * y.rho * F} | after
 
 
 def reverse_td(d, y, p):
@@ -222,14 +332,39 @@ def _trace(d, y, p):
     return y.i + d["terms"].sum()
 
 
-# For each name the weights (0: zeros, 1: normal; of x unless another size is given), the update,
-# and the prediction.
+# For each name the weights (0: zeros, 1: normal; of x unless another size is given; or made from
+# the number of features), the update, and the prediction.
 LEARNERS: dict[str, tuple[dict[str, Any], Any, Any]] = {
     "gem": ({"kappa": 0, "w": 1}, gem, _of("w")),
     "gq2": ({"kappa": (0, "xa"), "u": (1, "xa")}, gq2, _of("u", "xa")),
     "gtd2": ({"kappa": 0, "nu": 1}, gtd2, _of("nu")),
     "tdc": ({"kappa": 0, "nu": 1}, tdc, _of("nu")),
     "reverse_td": ({"w": 1}, reverse_td, _of("w")),
+    "tdrc": ({"kappa": 0, "nu": 1}, tdrc, _of("nu")),
+    "pgtd2": ({"kappa": 0, "nu": 1}, pgtd2, _of("nu")),
+    "td-trace": ({"nu": 1, "trace": 0}, td_trace, _of("nu")),
+    "gtd2-trace": ({"kappa": 0, "nu": 1, "trace": 0}, gtd2_trace, _of("nu")),
+    "tdc-trace": ({"kappa": 0, "nu": 1, "trace": 0}, tdc_trace, _of("nu")),
+    "htd": ({"kappa": 0, "nu": 1, "trace": 0, "behavior_trace": 0}, htd, _of("nu")),
+    "etd-trace": ({"emphasis.terms": (0, 1), "nu": 1, "trace": 0}, etd_trace, _of("nu")),
+    "vtrace": (
+        {"nu": 1, "trace": 0},
+        _cut(DECAY, lambda y: min(y.rho, 0.8), lambda y: min(y.rho, 1.2)),
+        _of("nu"),
+    ),
+    "tree_backup": ({"nu": 1, "trace": 0}, _cut(DECAY, lambda y: y.pi, lambda y: y.rho), _of("nu")),
+    "abtd": ({"nu": 1, "trace": 0}, _cut(1.0, _abtd_factor, lambda y: y.rho), _of("nu")),
+    "true_online_etd": (
+        {"emphasis.terms": (0, 1), "nu": 1, "trace": 0, "change": lambda k: np.zeros(())},
+        true_online_etd,
+        _of("nu"),
+    ),
+    "lstd": ({"inverse": lambda k: np.eye(k) / RIDGE, "nu": 0, "trace": 0}, lstd, _of("nu")),
+    "elstd": (
+        {"emphasis.terms": (0, 1), "inverse": lambda k: np.eye(k) / RIDGE, "nu": 0, "trace": 0},
+        elstd,
+        _of("nu"),
+    ),
     "td": ({"nu": 1}, lambda d, y, p: _emphatic(d, y, p, 1.0), _of("nu")),
     "etd-exact": ({"nu": 1}, lambda d, y, p: _emphatic(d, y, p, p.m[y.s]), _of("nu")),
     "lms": ({"emphasis.terms": (0, 1), "w": 1}, lms, _of("w")),
@@ -261,6 +396,9 @@ def learn(
     weights, update, predict = LEARNERS[name]
     d = {}
     for full, kind in weights.items():
+        if callable(kind):
+            d[full] = kind(len(ys[0].x))
+            continue
         normal, size = kind if isinstance(kind, tuple) else (kind, "x")
         size = size if isinstance(size, int) else len(getattr(ys[0], size))
         d[full] = initial(seed, full.split(".")[-1], size) if normal else np.zeros(size)
@@ -279,6 +417,6 @@ def labelled(states: list[dict[str, np.ndarray]], labels: Any) -> np.ndarray:
 
     def number(state, label):
         name, _, index = str(label).partition("[")
-        return state[name][int(index.rstrip("]"))]
+        return state[name][tuple(map(int, re.findall(r"\d+", index)))]
 
     return np.array([[number(state, label) for label in labels] for state in states])

@@ -18,6 +18,8 @@ Matrix: TypeAlias = Any
 """A dense array or a csr array (SciPy carries no types)."""
 Vector: TypeAlias = Float[np.ndarray, " n"]
 """A vector of float64 numbers."""
+Columns: TypeAlias = Float[np.ndarray, "n *m"]
+"""A vector of float64 numbers, or a matrix of several."""
 
 RESIDUAL = 1e-13  # relative residual at which an iterative solution is accepted
 SMALL = 3000  # states up to which a sparse factorisation is always cheap
@@ -161,22 +163,25 @@ class Resolvent:
     r"""$(I - Q)^{-1}$ for a nonnegative matrix $Q$ of spectral radius below one.
 
     Both sides share one factorisation. A wide graph, whose factors would be dense, mixes
-    fast, so that GMRES converges in a few steps: it is tried there first.
+    fast, so that GMRES converges in a few steps: it is tried there first. A right-hand side is a
+    vector, or a matrix of some.
     """
 
     def __init__(self, matrix: Matrix, iterative: bool | None = None):
         self.matrix = matrix
         self.iterative = is_wide(matrix) if iterative is None else iterative
 
-    def right(self, b: Vector) -> Vector:
+    def right(self, b: Columns) -> Columns:
         """The solution of y = b + Q y."""
         return self._solve(b, self.matrix, transposed=True)
 
-    def left(self, b: Vector) -> Vector:
+    def left(self, b: Columns) -> Columns:
         """The solution of y = b + Q' y."""
         return self._solve(b, self.matrix.T, transposed=False)
 
-    def _solve(self, b: Vector, matrix: Matrix, transposed: bool) -> Vector:
+    def _solve(self, b: Columns, matrix: Matrix, transposed: bool) -> Columns:
+        if self.iterative and b.ndim == 2:
+            return np.stack([self._solve(column, matrix, transposed) for column in b.T], axis=1)
         if self.iterative and "_factor" not in self.__dict__:
             y = _krylov(lambda y: y - matrix @ y, b, float(np.linalg.norm(b)))
             if y is not None:
@@ -185,7 +190,7 @@ class Resolvent:
         return y + self._factor(b - (y - matrix @ y), transposed)
 
     @cached_property
-    def _factor(self) -> Callable[[Vector, bool], Vector]:
+    def _factor(self) -> Callable[[Columns, bool], Columns]:
         # I - Q' has dominant columns when Q is substochastic: the pivots stay on the diagonal.
         if sparse.issparse(self.matrix):
             from scipy.sparse.linalg import splu

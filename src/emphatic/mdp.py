@@ -354,4 +354,6 @@ class Problem:
             interest_next=interest[s_next],
             reward=sample.reward,
             discount=sample.discount,
+            pi=jnp.asarray(pi[a]),
+            mu=mu[s, a],
         )

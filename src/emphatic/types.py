@@ -58,8 +58,9 @@ class Transition(eqx.Module):
 
     Features $x_t, x_{t+1}, \tilde x_t, \tilde x_{t+1}$, importance sampling ratios $\rho_t,
     \rho_{t+1}$ with $\rho_t = \pi(A_t|S_t)/\mu(A_t|S_t)$, interests $i(S_t), i(S_{t+1})$, the
-    reward $R_{t+1}$ and the discount $\gamma_{t+1}$. The state $S_t$ itself is there for exact
-    predictions only: a learner must not look at it.
+    reward $R_{t+1}$, the discount $\gamma_{t+1}$, and the probabilities $\pi(A_t|S_t)$ and
+    $\mu(A_t|S_t)$. The state $S_t$ itself is there for exact predictions only: a learner must not
+    look at it.
     """
 
     time: Integer[Array, "*batch"]
@@ -74,6 +75,8 @@ class Transition(eqx.Module):
     interest_next: Float[Array, "*batch"]
     reward: Float[Array, "*batch"]
     discount: Float[Array, "*batch"]
+    pi: Float[Array, "*batch"]
+    mu: Float[Array, "*batch"]
 
 
 @dataclass(frozen=True)

@@ -278,6 +278,8 @@ def test_a_schedule_has_the_fixed_point_of_its_first_step():
         (learners.followon(), "a trace moves with the chain"),
         (learners.followon(length=3), "a trace moves with the chain"),
         (learners.etd(learners.followon(), 0.1), "a trace moves with the chain"),
+        (learners.td(0.1, 0.5), "a trace moves with the chain"),
+        (learners.lstd(), "its step is not affine"),
         (learners.etd(learners.gem(0.1), 0.1), "its step is not affine"),
         (learners.etd(learners.gem(1e-10), 1e-10), "its step is not affine"),
         (learners.constant(1.0), "it has no weights"),
@@ -287,6 +289,24 @@ def test_what_has_no_mean_field_of_its_own_says_why(learner, reason):
     problem, target = small()
     with pytest.raises(ValueError, match=reason):
         list(mean_fields(problem, target, lambda: learner, {}))
+
+
+def test_a_lane_whose_decay_is_0_has_a_trace_as_the_others_have():
+    problem, target = small()
+    grid = {"step_size": [0.1], "trace_decay": [0.0, 0.5]}
+    with pytest.raises(ValueError, match="learner 'td': a trace moves with the chain"):
+        distances(problem, target, {"td": learners.td}, grid=grid)
+
+
+def test_a_product_of_weights_is_found_where_one_of_them_starts_at_0():
+    problem, target = small()
+
+    def step(d, y):
+        return d + 0.1 * jnp.stack([d[0] * d[1], y.reward - d[1]])
+
+    product = Learner(lambda key, y: jnp.zeros(2, y.x.dtype), step, lambda d, y: d[0])
+    with pytest.raises(ValueError, match="its step is not affine"):
+        list(mean_fields(problem, target, lambda: product, {}))
 
 
 def test_a_mean_field_without_a_root_is_no_fixed_point():

@@ -23,6 +23,14 @@ from ..learners.test_learners import ALPHA, CONTRACT, ETA
 from ..strategies import as_sparse, build, of_anything
 
 ENGINES: list[Any] = ["fused", "scan"]
+FAMILY = ("tdrc", "pgtd2", "td-trace", "gtd2-trace", "tdc-trace", "htd", "etd-trace", "vtrace")
+FAMILY += ("tree_backup", "abtd", "true_online_etd", "lstd", "elstd")  # scanned in a slow test
+CASES = [
+    (engine, name)
+    for engine in ENGINES
+    for name in CONTRACT
+    if (engine, name in FAMILY) != ("scan", True)
+]
 
 
 @cache
@@ -61,21 +69,27 @@ def assert_same(one, other) -> None:
 @pytest.fixture(scope="module")
 def iterates():
     """Every learner on every engine, recorded every 10 of 1000 steps, for two seeds."""
-    problem, target = problem_and_target()
     return {
-        engine: run(
-            problem,
-            contract(problem, target),
-            num_steps=1000,
-            record_every=10,
-            seeds=[3, 2**63],
-            target=target,
-            measures=["emphasis_error", "weights"],
-            dtype="float64",
-            engine="auto" if engine == "fused" else engine,
-        )
+        engine: iterate("auto" if engine == "fused" else engine, names)
         for engine in ENGINES
+        if (names := [name for ran, name in CASES if ran == engine])
     }
+
+
+def iterate(engine, names):
+    problem, target = problem_and_target()
+    every = contract(problem, target)
+    return run(
+        problem,
+        {name: every[name] for name in names},
+        num_steps=1000,
+        record_every=10,
+        seeds=[3, 2**63],
+        target=target,
+        measures=["emphasis_error", "weights"],
+        dtype="float64",
+        engine=engine,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -95,8 +109,7 @@ def transcribed():
     return ys, m, found
 
 
-@pytest.mark.parametrize("name", CONTRACT)
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("engine", "name"), CASES)
 def test_iterates_are_those_of_the_transcription(iterates, transcribed, engine, name):
     found, (_, _, states) = iterates[engine], transcribed
     if f"{name}_weights" not in found:
@@ -111,8 +124,7 @@ def test_iterates_are_those_of_the_transcription(iterates, transcribed, engine, 
         assert np.ptp(one, axis=0).min() > 0.0
 
 
-@pytest.mark.parametrize("name", CONTRACT)
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("engine", "name"), CASES)
 def test_window_means_are_those_of_the_transcription(iterates, transcribed, engine, name):
     r"""The mean over ten steps of $|\hat m_t(S_t) - m_\pi(S_t)|$, each before its update."""
     found, (ys, m, states) = iterates[engine].sel(learner=name), transcribed
@@ -126,6 +138,8 @@ def test_window_means_are_those_of_the_transcription(iterates, transcribed, engi
 def test_both_engines_label_their_results_alike(iterates):
     fused, scanned = (iterates[engine] for engine in ENGINES)
     assert (set(scanned.engine.values), set(scanned.reason.values)) == ({"scan"}, {"asked for"})
+    only_fused = [name for name in fused.variables if str(name).startswith(FAMILY)]
+    fused = fused.drop_vars(only_fused).sel(learner=scanned.learner)
     assert fused.drop_vars("engine").sizes == scanned.drop_vars("engine").sizes
     assert set(fused.variables) == set(scanned.variables)
     for name in fused.coords:
@@ -135,6 +149,14 @@ def test_both_engines_label_their_results_alike(iterates):
     assert fused.seed.values.tolist() == [3, 2**63]
     assert fused.time.values.tolist() == list(range(10, 1001, 10))
     assert not fused.diverged.any()
+
+
+@pytest.mark.slow
+def test_the_family_is_scanned_as_it_is_fused(iterates):
+    scanned = iterate("scan", FAMILY)
+    for name in FAMILY:
+        one, other = (weights(found, name) for found in (iterates["fused"], scanned))
+        np.testing.assert_allclose(one, other, rtol=0.0, atol=1e-10 * np.abs(other).max())
 
 
 @pytest.mark.parametrize("name", CONTRACT)

@@ -15,6 +15,7 @@ from emphatic.experiments import toml
 from emphatic.oracle import enumerate_samples
 
 from ..strategies import build, problems_and_targets, SEEDS
+from ..transcriptions import DECAY, RIDGE, ZETA
 
 ALPHA, ETA = 0.1, 0.3
 
@@ -24,6 +25,23 @@ CONTRACT = {
     "gq2": (lambda m: learners.gq2(ALPHA, ETA), learners.GQ2State, oracle.gq2_system),
     "gtd2": (lambda m: learners.gtd2(ALPHA), learners.GTD2State, oracle.gtd2_system),
     "tdc": (lambda m: learners.tdc(ALPHA), learners.TDCState, oracle.tdc_system),
+    "tdrc": (lambda m: learners.tdrc(ALPHA), learners.TDRCState, oracle.tdrc_system),
+    "pgtd2": (lambda m: learners.pgtd2(ALPHA), None, None),
+    "td-trace": (lambda m: learners.td(ALPHA, DECAY), None, None),
+    "gtd2-trace": (lambda m: learners.gtd2(ALPHA, trace_decay=DECAY), None, None),
+    "tdc-trace": (lambda m: learners.tdc(ALPHA, trace_decay=DECAY), None, None),
+    "htd": (lambda m: learners.htd(ALPHA, trace_decay=DECAY), None, None),
+    "etd-trace": (lambda m: learners.etd(learners.followon(), ALPHA, DECAY), None, None),
+    "vtrace": (lambda m: learners.vtrace(ALPHA, DECAY, 0.8, 1.2), None, None),
+    "tree_backup": (lambda m: learners.tree_backup(ALPHA, DECAY), None, None),
+    "abtd": (lambda m: learners.abtd(ALPHA, ZETA, 1.1, 1.7), None, None),
+    "true_online_etd": (
+        lambda m: learners.true_online_etd(learners.followon(), ALPHA, DECAY),
+        None,
+        None,
+    ),
+    "lstd": (lambda m: learners.lstd(DECAY, RIDGE), None, None),
+    "elstd": (lambda m: learners.elstd(learners.followon(), DECAY, RIDGE), None, None),
     "reverse_td": (
         lambda m: learners.reverse_td(ALPHA),
         learners.ReverseTDState,
@@ -295,7 +313,7 @@ def test_states_keep_their_structure_and_type(name, dtype):
 def test_a_learner_with_step_sizes_says_which(name):
     """An actor compares its own with them."""
     step_size = CONTRACT[name][0](np.ones(5)).step_size
-    if name in ("followon", "truncated", "interest", "constant", "exact"):
+    if name in ("followon", "truncated", "interest", "constant", "exact", "lstd", "elstd"):
         assert step_size is None
     else:
         assert step_size is not None
@@ -309,9 +327,10 @@ def test_a_batch_of_streams_is_each_stream_alone(name):
     batch = [stream(problem, target, 30, seed) for seed in range(3)]
     first = jax.tree.map(lambda leaf: leaf[0], batch[0])
     states = [learner.init(jax.random.key(k), first) for k in range(3)]
-    alone = [run(learner, state, ys)[0] for state, ys in zip(states, batch, strict=True)]
+    one = jax.jit(lambda state, ys: run(learner, state, ys)[0])
+    alone = [one(state, ys) for state, ys in zip(states, batch, strict=True)]
     if jax.tree.leaves(states[0]):
-        together = jax.vmap(lambda state, ys: run(learner, state, ys)[0])(
+        together = jax.vmap(one)(
             jax.tree.map(lambda *leaves: jnp.stack(leaves), *states),
             jax.tree.map(lambda *leaves: jnp.stack(leaves), *batch),
         )

@@ -17,6 +17,11 @@ TRUTH = {
     "gq2_system": "action_values",
     "gtd2_system": "values",
     "tdc_system": "values",
+    "tdrc_system": "values",
+    "htd_system": "values",
+    "vtrace_system": "values",
+    "tree_backup_system": "values",
+    "abtd_system": "values",
     "etd_system": "values",
     "td_system": "values",
     "reverse_td_system": "emphasis",
@@ -26,7 +31,7 @@ TRUTH = {
 ONE_STEP_SIZE = {
     f"{name}_system": getattr(learners, name)
     for name in ("gem", "gq2", "gtd2", "reverse_td", "td", "tdc")
-}
+} | {f"{name}_system": getattr(learners, name) for name in ("tdrc", "htd", "vtrace", "tree_backup")}
 
 
 def test_each_system_estimates_what_its_learner_estimates():
@@ -34,6 +39,7 @@ def test_each_system_estimates_what_its_learner_estimates():
     problem = problems.two_state()
     assert set(systems.SYSTEMS) == {name for name in vars(oracle) if name.endswith("_system")}
     made = {name: build(0.1) for name, build in ONE_STEP_SIZE.items()}
+    made["abtd_system"] = learners.abtd(0.1, 0.5)
     made["etd_system"] = learners.etd(learners.followon(), 0.1)
     assert set(made) == set(systems.SYSTEMS) == set(TRUTH)
     for name, system_of in systems.SYSTEMS.items():

@@ -59,6 +59,16 @@ def _updates(problem, target, ridge, d):
         move = y.rho * (delta(y, nu) * y.x - y.discount * y.x_next * (y.x @ kappa))
         return jnp.concatenate([(y.rho * delta(y, nu) - y.x @ kappa) * y.x, move])
 
+    def tdrc(y, s):
+        kappa, _ = d["state"]
+        return tdc(y, s) - jnp.concatenate([ridge * kappa, 0.0 * kappa])
+
+    def htd(y, s):
+        kappa, nu = d["state"]
+        back, error = y.x - y.discount * y.x_next, y.rho * delta(y, nu) * y.x
+        move = error + (y.rho - 1.0) * back * (y.x @ kappa)
+        return jnp.concatenate([error - back * (y.x @ kappa), move])
+
     def td(y, s):
         return y.rho * delta(y, d["state"][1]) * y.x
 
@@ -71,7 +81,7 @@ def _updates(problem, target, ridge, d):
 
     def all_of_them(s):
         y = problem.view(pi[s.state], pi[s.state_next], s)
-        return {f.__name__: f(y, s) for f in (gem, gq2, gtd2, tdc, td, etd, reverse_td)}
+        return {f.__name__: f(y, s) for f in (gem, gq2, gtd2, tdc, tdrc, htd, td, etd, reverse_td)}
 
     return oracle.expectation(problem, all_of_them)
 
@@ -94,6 +104,8 @@ def test_systems_are_the_mean_fields_of_the_printed_updates(pair, ridge, seed, m
         ("gq2", oracle.gq2_system(problem, target, ridge), actions),
         ("gtd2", oracle.gtd2_system(problem, target), both),
         ("tdc", oracle.tdc_system(problem, target), both),
+        ("tdrc", oracle.tdrc_system(problem, target, ridge), both),
+        ("htd", oracle.htd_system(problem, target), both),
         ("td", oracle.td_system(problem, target), last),
         ("etd", oracle.etd_system(problem, target), last),
         ("reverse_td", oracle.reverse_td_system(problem, target), last),

@@ -83,6 +83,8 @@ def test_the_slowest_mode_depends_on_other_step_sizes_and_is_then_not_given():
     [
         ("followon()", r"followon\(\) has no step size"),
         ('gem("1/t")', r"has no step size"),
+        ("pgtd2(step_size)", "where pgtd2 settles depends on the step size"),
+        ("lstd()", "has no step size"),
         ("gme(step_size)", "did you mean 'gem'"),
     ],
 )

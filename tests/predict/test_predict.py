@@ -26,7 +26,19 @@ from ..plainly import plainly
 from ..strategies import build
 
 ALPHA, ETA = 0.1, 0.3
-AFFINE = [name for name in CONTRACT if name not in ("etd", "gem-etd", "etq")]
+TRACED = (
+    "td-trace",
+    "gtd2-trace",
+    "tdc-trace",
+    "etd-trace",
+    "htd",
+    "vtrace",
+    "tree_backup",
+    "abtd",
+)
+TRACED += ("true_online_etd", "lstd", "elstd")
+AFFINE = [name for name in CONTRACT if name not in ("etd", "gem-etd", "etq", *TRACED)]
+OF_VALUES = ("gq2", "gtd2", "tdc", "tdrc", "pgtd2", "td", "etd-exact")
 FEATURES = ("original", "one-hot", "zero-hot", "aliased")
 
 
@@ -108,7 +120,7 @@ def test_the_recursion_is_the_enumeration_of_all_paths(name):
     center, root = rng.normal(size=size), 0.5 * rng.normal(size=(size, size))
     # A distribution on 2n points that has this mean, and the covariance root root'.
     points = [center + sign * np.sqrt(size) * column for column in root.T for sign in (-1.0, 1.0)]
-    measure = "value" if name in ("gq2", "gtd2", "tdc", "td", "etd-exact") else "emphasis"
+    measure = "value" if name in OF_VALUES else "emphasis"
     first, second, square = enumerate_moments(
         problem, target, name, measure, labels, points or [center], num_steps
     )

@@ -33,6 +33,8 @@ class SolveOptions(TargetOptions):
 
     ridge: float = 0.0
     """The ridge eta of GEM and GQ2."""
+    trace_decay: float = 0.0
+    """The decay lambda of the traces of TD, ETD and other learners of values; ABTD's zeta."""
     learners: tuple[str, ...] = ()
     """Also the limits of these learners as their step sizes go to 0: names or expressions as in
     predict, such as "etd(exact(emphasis), step_size)"."""
@@ -112,7 +114,7 @@ def solve_command(arguments: list[str]) -> None:
 
     def compute(on_stage: "OnStage") -> tuple[dict[str, object], list[str]]:
         on_stage("exact quantities")
-        exact, notes = solve(problem, ridge=options.ridge)
+        exact, notes = solve(problem, ridge=options.ridge, trace_decay=options.trace_decay)
         for text in options.learners:
             on_stage(f"limit of {text}")
             exact[text] = _limit(problem, text, options.ridge)

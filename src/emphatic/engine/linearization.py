@@ -26,6 +26,11 @@ def weight_names(state: PyTree) -> list[str]:
     ]
 
 
+def is_trace(name: str) -> bool:
+    """Whether a number of a state is called a trace, such as `trace[0]`: it is not learned."""
+    return name.partition("[")[0].endswith("trace")
+
+
 def vector_step(
     problem: Problem, target: Float[np.ndarray, "s a"], unravel: Callable[[Weights], PyTree]
 ) -> VectorStep:

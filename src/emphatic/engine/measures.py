@@ -18,7 +18,7 @@ from ..mdp import Problem
 from ..oracle.expectation import enumerate_samples
 from ..oracle.linear import LinearSystem, Matrix, RANK_TOLERANCE, weighted_gram
 from ..types import Array, Estimand, Learner, LearnerFactory, Number, Sample, Scalar, Transition
-from .linearization import linearize, vector_step
+from .linearization import is_trace, linearize, vector_step, weight_names
 
 Lanes: TypeAlias = Mapping[str, Float[np.ndarray, " lanes"]]
 """For each argument of a [LearnerFactory] one value for each lane."""
@@ -180,15 +180,18 @@ def mean_fields(
         def learner(lane: Iterable[Number]) -> Learner:
             return factory(**dict(zip(names, lane, strict=True)))
 
-        state = learner(columns[0].tolist()).init(jax.random.key(0), example)
+        # As a lane: a decay that is 0 there has a trace.
+        state = jax.jit(lambda lane: learner(lane).init(jax.random.key(0), example))(columns[0])
         nodes = jax.tree.leaves(state, is_leaf=lambda node: isinstance(node, FollowonState))
-        if any(isinstance(node, FollowonState) for node in nodes):
+        follows = any(isinstance(node, FollowonState) for node in nodes)
+        if follows or any(map(is_trace, weight_names(state))):
             raise ValueError("a trace moves with the chain and has no fixed point")
         flat, unravel = ravel_pytree(state)
         if not flat.size:
             raise ValueError("it has no weights and so no fixed point")
 
         step = vector_step(problem, target, unravel)
+        point = jnp.asarray(np.random.default_rng(0).normal(size=flat.size))
 
         @jax.jit
         def expect(lane: jax.Array, probability: jax.Array, samples: Sample) -> list[jax.Array]:
@@ -197,7 +200,7 @@ def mean_fields(
                     return step(learner(lane), d, sample)[0] - d
 
                 base, slope = linearize(change, jnp.zeros_like(flat))
-                return [base, slope, jnp.abs(change(flat) - base - slope @ flat)]
+                return [base, slope, jnp.abs(change(point) - base - slope @ point)]
 
             terms = jax.vmap(linearize_at)(samples)
             return [jnp.tensordot(probability, term, axes=1) for term in terms]
@@ -210,7 +213,10 @@ def mean_fields(
                 for chunk in chunks
             ]
             h, slope, residual = (np.sum(term, axis=0) for term in zip(*sums, strict=True))
-            if residual.max() > 1e-9 * np.abs(slope).max() + ROUNDING * len(h) * np.abs(flat).max():
+            if (
+                residual.max()
+                > 1e-9 * np.abs(slope).max() + ROUNDING * len(h) * np.abs(point).max()
+            ):
                 raise ValueError(
                     "its step is not affine in its weights, so no fixed point is known"
                 )
@@ -252,7 +258,7 @@ def example_transition(problem: Problem, dtype: DTypeLike) -> Transition:
     """Returns a transition of the problem's shapes, all zero."""
     time, state = np.zeros((), np.int32), np.zeros((), np.int32)
     x, xa = (np.zeros(rows.shape[1], dtype) for rows in (problem.x, problem.xa_rows))
-    return Transition(time, state, x, x, xa, xa, *[np.zeros((), dtype)] * 6)
+    return Transition(time, state, x, x, xa, xa, *[np.zeros((), dtype)] * 8)
 
 
 MEASURES: dict[str, Measure] = {

@@ -5,49 +5,73 @@ import jax.numpy as jnp
 from jaxtyping import Float
 
 from ..schedules import as_schedule
-from ..types import Array, Key, Learner, Scalar, StepSize, Transition
+from ..types import Array, Key, Learner, Number, Scalar, StepSize, Transition
+from . import _trace as traces
 from ._initial import standard_normal
 
 
 class GTD2State(eqx.Module):
-    r"""The weights of GTD2; the value estimate is $x^\top\nu$."""
+    r"""The weights of GTD2, and $\gamma_{t+1}z_t$ if there is a trace; the value estimate is
+    $x^\top\nu$."""
 
     kappa: Float[Array, " k"]
     nu: Float[Array, " k"]
+    trace: traces.Trace = ()
 
 
-def gtd2(step_size: StepSize) -> Learner[GTD2State, Transition]:
-    r"""GTD2 (Sutton et al., 2009): estimates the values $v_\pi$ by $X\nu$.
+def gtd2(
+    step_size: StepSize, correction_step_size: StepSize | None = None, trace_decay: Number = 0.0
+) -> Learner[GTD2State, Transition]:
+    r"""GTD2($\lambda$) (Sutton et al., 2009; Maei, 2011): estimates the values $v_\pi$ by $X\nu$.
 
-    Descends $\tfrac12\|\Pi\mathcal T v - v\|_D^2$ by
+    Descends $\tfrac12\|\Pi\mathcal T_\lambda v - v\|_D^2$ by
 
     $$
     \begin{aligned}
     \delta_t &= R_{t+1} + \gamma_{t+1}x_{t+1}^\top\nu_t - x_t^\top\nu_t, \\
-    \kappa_{t+1} &= \kappa_t + \alpha_t(\rho_t\delta_t - x_t^\top\kappa_t)x_t, \\
-    \nu_{t+1} &= \nu_t + \alpha_t\rho_t(x_t - \gamma_{t+1}x_{t+1})x_t^\top\kappa_t.
+    z_t &= \rho_t(\lambda\gamma_tz_{t-1} + x_t), \qquad z_{-1} = 0, \\
+    \kappa_{t+1} &= \kappa_t + \beta_t(\delta_tz_t - x_tx_t^\top\kappa_t), \\
+    \nu_{t+1} &= \nu_t + \alpha_t\big(\rho_tx_tx_t^\top\kappa_t -
+        (1-\lambda)\gamma_{t+1}x_{t+1}z_t^\top\kappa_t\big).
     \end{aligned}
     $$
 
-    The limit is the solution of [gtd2_system]. It starts from $\kappa_0 = 0$ and a standard
-    normal $\nu_0$.
+    With $\lambda = 0$ the last line is $\alpha_t\rho_t(x_t - \gamma_{t+1}x_{t+1})
+    x_t^\top\kappa_t$. Ghiassian and Sutton (2021) print it without the ratio in its first term,
+    which has the same mean since $\mathbb E[\rho_t|S_t] = 1$. The limit is the solution of
+    [gtd2_system]. It starts from $\kappa_0 = 0$ and a standard normal $\nu_0$.
 
     **Arguments:**
 
-    - `step_size`: The step sizes $\alpha_t$, a schedule or a number.
+    - `step_size`: The step sizes $\alpha_t$ of the values, a schedule or a number.
+    - `correction_step_size`: The step sizes $\beta_t$ of $\kappa$; by default $\alpha_t$.
+    - `trace_decay`: The trace's decay $\lambda\in[0, 1]$; 0 keeps no trace.
     """
-    alpha_of = as_schedule(step_size)
+    traces.require_decay(trace_decay)
+    alpha_of = beta_of = as_schedule(step_size)
+    if correction_step_size is not None:
+        beta_of = as_schedule(correction_step_size, "correction_step_size")
 
     def init(key: Key, y: Transition) -> GTD2State:
-        return GTD2State(jnp.zeros_like(y.x), standard_normal(key, "nu", y.x))
+        kappa, nu = jnp.zeros_like(y.x), standard_normal(key, "nu", y.x)
+        return GTD2State(kappa, nu, traces.start(trace_decay, y.x))
 
     def step(state: GTD2State, y: Transition) -> GTD2State:
-        kappa, nu, alpha = state.kappa, state.nu, alpha_of(y.time)
+        kappa, nu, trace = state.kappa, state.nu, state.trace
+        alpha, beta = alpha_of(y.time), beta_of(y.time)
         x_ahead = y.discount * y.x_next
         delta = y.reward + x_ahead @ nu - y.x @ nu
+        e = traces.add(y.x, trace_decay, trace)  # z_t / rho_t
+        if traces.is_zero(trace_decay):
+            nu_next = nu + alpha * y.rho * (y.x - x_ahead) * (y.x @ kappa)
+        else:
+            ahead = (1.0 - trace_decay) * (e @ kappa) * x_ahead
+            nu_next = nu + alpha * y.rho * ((y.x @ kappa) * y.x - ahead)
+        moved = kappa + beta * (y.rho * delta - y.x @ kappa) * y.x
         return GTD2State(
-            kappa=kappa + alpha * (y.rho * delta - y.x @ kappa) * y.x,
-            nu=nu + alpha * y.rho * (y.x - x_ahead) * (y.x @ kappa),
+            kappa=traces.add(moved, beta * y.rho * delta * trace_decay, trace),
+            nu=nu_next,
+            trace=traces.carry(trace, y.discount * y.rho, e),
         )
 
     def predict(state: GTD2State, y: Transition) -> Scalar:

@@ -42,9 +42,14 @@ from .mean_field import follow as follow, track as track
 from .ridge import ridge_cost as ridge_cost, RidgeCost as RidgeCost
 from .solution import FixedPoint as FixedPoint, solve as solve
 from .value_systems import (
+    abtd_system as abtd_system,
     etd_system as etd_system,
     gq2_system as gq2_system,
     gtd2_system as gtd2_system,
+    htd_system as htd_system,
     td_system as td_system,
     tdc_system as tdc_system,
+    tdrc_system as tdrc_system,
+    tree_backup_system as tree_backup_system,
+    vtrace_system as vtrace_system,
 )

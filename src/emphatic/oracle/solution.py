@@ -81,16 +81,19 @@ def _fixed_point(
 
 
 def solve(
-    problem: Problem, target: ArrayLike | None = None, ridge: float = 0.0
+    problem: Problem, target: ArrayLike | None = None, ridge: float = 0.0, trace_decay: float = 0.0
 ) -> tuple[dict[str, Any], list[str]]:
     """Computes every exact quantity of a problem, keyed by the name of the oracle's function.
 
     Where $d_\\mu(s)$ is below 1e-12, a division by it gives noise: what needs one is NaN there,
     and a note says so. What would take too long for the size is left out, and a note says that
     too. Returns the quantities, linear systems as [FixedPoint] (those of GEM and GQ2 with the ridge
-    $\\eta$), and the notes.
+    $\\eta$, those with a trace with its decay $\\lambda$, which is also the $\\zeta$ of ABTD), and
+    the notes.
     """
     checks.ridge(ridge)
+    checks.probability("trace_decay", trace_decay, "a number")
+    settings = {"ridge": ridge, "trace_decay": trace_decay, "zeta": trace_decay}
     target = problem.require_target(target)
     d, notes = problem.stationary, []
     functions: list[Callable[..., Any]] = [values, action_values, emphasis, density_ratio]
@@ -106,7 +109,8 @@ def solve(
         else:
             notes.append(f"more than {LONG:g} discounted steps: no truncation_length")
     for name, build in SYSTEMS.items():
-        options = {"ridge": ridge} if "ridge" in inspect.signature(build).parameters else {}
+        parameters = inspect.signature(build).parameters
+        options = {option: settings[option] for option in settings if option in parameters}
         try:
             system = build(problem, target, **options)
             if system.estimates is not None:

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int, PyTree
 from numpy.typing import ArrayLike
 
 from .._work import require_memory
-from ..engine.linearization import linearize, vector_step
+from ..engine.linearization import is_trace, linearize, vector_step
 from ..mdp import Problem
 from ..oracle.expectation import enumerate_samples, EnumeratedSamples
 from ..types import Agent, Array, Critic, Number, Sample
@@ -304,6 +304,11 @@ def _require_affine(
             raise ValueError(
                 f"learner: what {learner_name(learner)} predicts is not affine in its weights"
             )
+    if curved.any() and any(map(is_trace, names)):
+        raise ValueError(
+            f"learner: the step of {learner_name(learner)} is not affine in its weights, since its "
+            "trace multiplies what is learned"
+        )
     if curved.any():
         not_affine, affine = (
             ", ".join(dict.fromkeys(name.split("[")[0] for name in np.array(names)[index]))

@@ -21,6 +21,8 @@ from .moments import arrivals, mean_operator
 SIZES = 2.0**10, 2.0**11  # large, so that f = (d' - d)/alpha loses no digit
 AFFINE = 1e-9  # relative, of what must be affine in the traces
 ROUNDING = 1e-9  # of a drift, relative to the terms that it is the sum of
+SMALL, LOST = 1.0, 1e-13  # where a fixed point must be the same, and what (d' - d) loses there
+MOVED = 1e-6  # relative to the terms of an equation, of a fixed point that it does not have
 MAX_ITERATIONS = 8  # of Newton's method: for weights that learn from other weights two are enough
 
 
@@ -162,6 +164,8 @@ def small_steps(problem: Problem, factory: Factory, target: ArrayLike | None = N
     )
     terms = np.tensordot(weight, np.abs(here.jacobian), axes=1)
     is_homogeneous = np.allclose(G, G_again, rtol=0.0, atol=ROUNDING * terms.max(initial=0.0))
+    if exists and not is_homogeneous:
+        _require_root(learner, evaluate, zeta, weight, theta)
     return SmallSteps(
         names=[names[n] for n in learned],
         traces=traces,
@@ -203,6 +207,24 @@ def _find_root(
         if not exists:
             return (theta, here, unique, exists) if _is_close(before, here.jacobian) else None
     return None
+
+
+def _require_root(
+    learner: Critic,
+    evaluate: Callable[..., _Evaluation],
+    zeta: Float[np.ndarray, "y m"],
+    weight: Float[np.ndarray, " y"],
+    theta: Float[np.ndarray, " n"],
+) -> None:
+    """Refuses a learner whose fixed point is another one with small steps."""
+    first, last = (evaluate(zeta, point, SMALL) for point in (0.0 * theta, theta))
+    terms = np.tensordot(weight, np.abs(last.jacobian), axes=1)
+    allowed = MOVED * (np.abs(weight @ first.step) + terms @ np.abs(theta))
+    if (np.abs(weight @ last.step) > allowed + LOST * (1.0 + np.abs(theta))).any():
+        raise ValueError(
+            f"learner: where {learner_name(learner)} settles depends on the step size, so its "
+            "limit as that goes to 0 is not the fixed point of a step"
+        )
 
 
 def _is_close(x: Float[np.ndarray, "*n"], y: Float[np.ndarray, "*n"]) -> bool:

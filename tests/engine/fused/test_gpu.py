@@ -21,6 +21,7 @@ from emphatic.engine.stream import Stream
 
 from ...learners.test_learners import CONTRACT
 from ...strategies import build
+from ...transcriptions import DECAY, ZETA
 from . import host
 
 DTYPES = "float32", "float64"
@@ -49,6 +50,30 @@ LEARNERS = {
     "gq2": Case(lambda m: lambda step_size: learners.gq2(step_size, 0.1), (*ACTION_VALUES, FIXED)),
     "gtd2": Case(lambda m: learners.gtd2, (*VALUES, FIXED)),
     "tdc": Case(lambda m: learners.tdc, (*VALUES, FIXED)),
+    "tdrc": Case(lambda m: learners.tdrc, (*VALUES, FIXED)),
+    "pgtd2": Case(lambda m: learners.pgtd2, VALUES),
+    "td-trace": Case(lambda m: lambda step_size: learners.td(step_size, DECAY), VALUES),
+    "gtd2-trace": Case(
+        lambda m: lambda step_size: learners.gtd2(step_size, trace_decay=DECAY), VALUES
+    ),
+    "tdc-trace": Case(
+        lambda m: lambda step_size: learners.tdc(step_size, trace_decay=DECAY), VALUES
+    ),
+    "htd": Case(lambda m: lambda step_size: learners.htd(step_size, trace_decay=DECAY), VALUES),
+    "etd-trace": Case(
+        lambda m: lambda step_size: learners.etd(learners.followon(), step_size, DECAY), VALUES
+    ),
+    "vtrace": Case(lambda m: lambda step_size: learners.vtrace(step_size, DECAY, 0.8, 1.2), VALUES),
+    "tree_backup": Case(lambda m: lambda step_size: learners.tree_backup(step_size, DECAY), VALUES),
+    "abtd": Case(lambda m: lambda step_size: learners.abtd(step_size, ZETA), VALUES),
+    "true_online_etd": Case(
+        lambda m: lambda step_size: learners.true_online_etd(learners.followon(), step_size, DECAY),
+        VALUES,
+    ),
+    "lstd": Case(lambda m: lambda step_size: learners.lstd(DECAY, step_size), VALUES),
+    "elstd": Case(
+        lambda m: lambda step_size: learners.elstd(learners.followon(), DECAY, step_size), VALUES
+    ),
     "reverse_td": Case(lambda m: learners.reverse_td, (*EMPHASIS, FIXED)),
     "td": Case(lambda m: learners.td, (*VALUES, FIXED)),
     "etd-exact": Case(
