@@ -165,10 +165,10 @@ def seed(value: int) -> None:
         raise ValueError(f"seed: got {value}; at least 0 is required")
 
 
-def ridge(value: Any) -> None:
+def ridge(value: Any, name: str = "ridge") -> None:
     """A `ValueError` unless the ridge is a finite number >= 0, or traced."""
     required = "it must be a finite number >= 0"
-    number("ridge", value, required, lambda known: 0.0 <= known < np.inf)
+    number(name, value, required, lambda known: 0.0 <= known < np.inf)
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:

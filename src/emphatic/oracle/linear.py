@@ -145,11 +145,16 @@ def stack(
 def gradient_system(C: Matrix, A: Matrix, b: Vector, ridge: float) -> LinearSystem:
     r"""$G = [[C, A], [-A^\top, \eta I]]$ and $h = [b; 0]$."""
     checks.ridge(ridge)
-    size = C.shape[0]
-    eye = sparse.eye_array(size, format="csr") if sparse.issparse(C) else np.eye(size)
     sizes = column_sizes(C)
     regularised = np.sqrt(sizes**2 + ridge)
-    return stack([[C, A], [-A.T, ridge * eye]], [b, np.zeros(size)], [sizes, regularised])
+    zeros = np.zeros(C.shape[0])
+    return stack([[C, A], [-A.T, ridge * identity_like(C)]], [b, zeros], [sizes, regularised])
+
+
+def identity_like(C: Matrix) -> Matrix:
+    """The identity of a Gram matrix's size, stored as it is."""
+    size = C.shape[0]
+    return sparse.eye_array(size, format="csr") if sparse.issparse(C) else np.eye(size)
 
 
 def state_blocks(

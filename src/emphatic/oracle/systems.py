@@ -2,15 +2,23 @@
 
 from collections.abc import Callable
 
-from .emphasis_systems import gem_system, reverse_td_system
+from .emphasis_systems import (
+    expected_trace_system,
+    gem_system,
+    reverse_td_system,
+    tdec_system,
+    tderc_system,
+)
 from .linear import LinearSystem
+from .ratio_systems import cop_td_system, gradient_cop_td_system, gradient_dice_system
 from .value_systems import etd_system, gq2_system, gtd2_system, td_system, tdc_system
 
 SYSTEMS: dict[str, Callable[..., LinearSystem]] = {
     system.__name__: system
     for system in (
         *(gem_system, gq2_system, gtd2_system, tdc_system, etd_system, td_system),
-        *(reverse_td_system,),
+        *(reverse_td_system, tdec_system, tderc_system, expected_trace_system),
+        *(cop_td_system, gradient_cop_td_system, gradient_dice_system),
     )
 }
 """Every learner's mean field, by the name of its function."""

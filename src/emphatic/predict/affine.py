@@ -66,6 +66,7 @@ class AffineMap:
     - `mean`, `covariance`: Of $d_0$, which is independent of $Z_0$.
     - `names`: The names of the learner's weights.
     - `basis`: Orthonormal columns $Q$, such that these weights are $Q^\top d$ of the learner's.
+    - `discount`: Of a density ratio the discount that it is of; None for anything else.
     """
 
     probability: Float[np.ndarray, " y"]
@@ -83,6 +84,7 @@ class AffineMap:
     covariance: Float[np.ndarray, "n n"]
     names: Sequence[str]
     basis: Float[np.ndarray, "m n"]
+    discount: float | None = None
 
     @cached_property
     def reads_next_action(self) -> bool:
@@ -208,9 +210,13 @@ def affine_maps(
     example_maps = maps(example)
     _require_affine(learner, names, example_maps, evaluate_at)
     _require_timeless(learner, example_maps, [maps(example, time) for time in LATER_TIMES])
-    return lambda step_size: _assemble(
-        problem, outcome, probability, samples, maps(step_size), moments, names
-    )
+    discount = None if learner.discount is None else float(learner.discount)
+
+    def map_of(step_size: float) -> AffineMap:
+        parts = outcome, probability, samples, maps(step_size), moments, names
+        return replace(_assemble(problem, *parts), discount=discount)
+
+    return map_of
 
 
 def _assemble(
