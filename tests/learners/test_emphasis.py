@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from emphatic import learners, oracle, problems
+from emphatic import Learner, learners, oracle, problems
 from emphatic.engine import run as run_engine
 from emphatic.learners.restarting import Periods
 
@@ -213,12 +213,13 @@ def test_a_learner_of_the_emphasis_learns_the_ratio_of_a_chain_that_has_no_ends(
     other = with_discount(problem, gamma, 1.0 - gamma if gamma < 1 else 1.0)
     same = stream(other, target, 20, seed)
     np.testing.assert_array_equal(ys.x, same.x)
-    for make in (
-        lambda: learners.followon(),
-        lambda: learners.tderc(0.1),
-        lambda: learners.expected_trace(0.1, 3),
-    ):
-        ratio, plain = learners.ratio(make(), gamma), make()
+    sources: list[Learner] = [
+        learners.followon(),
+        learners.tderc(0.1),
+        learners.expected_trace(0.1, 3),
+    ]
+    for plain in sources:
+        ratio = learners.ratio(plain, gamma)
         found, expected = (
             run(one, started(one, ys), y)[0] for one, y in ((ratio, ys), (plain, same))
         )

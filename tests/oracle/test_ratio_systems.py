@@ -91,6 +91,17 @@ def test_gradient_dice_has_the_exact_ratio_on_boyans_chain(gamma):
     assert least <= error < 1.5 * least
 
 
+@pytest.mark.parametrize("solid", [0.7, 0.9, 1.0])
+def test_semi_gradients_diverge_beyond_15_over_12_plus_5_solid_on_bairds_features(solid):
+    """Found by bisection; their eigenvalue 0 moves no prediction, and is the least one before."""
+    problem, threshold = problems.baird("original", solid), 15.0 / (12.0 + 5.0 * solid)
+    for gamma, diverges in ((threshold - 1e-6, False), (threshold + 1e-6, True)):
+        slowest = oracle.cop_td_system(problem, discount=gamma).slowest_mode()
+        assert slowest is not None
+        assert (slowest < 0.0) == diverges
+        assert oracle.gradient_cop_td_system(problem, discount=gamma).slowest_mode() == 0.0
+
+
 def test_semi_gradients_diverge_beyond_a_discount_and_gradients_at_none():
     """On the two states at 5/6; the gradient form loses its fixed point there, but no stability."""
     problem = problems.two_state()

@@ -62,4 +62,5 @@ def gem(
     def predict(state: GEMState, y: Transition) -> Scalar:
         return y.x @ state.w
 
-    return Learner(init, step, predict, alpha_of, ridge, name="gem", estimates="emphasis")
+    name = "gem" if decay is None else "gem with a decay"  # of which no theorem is known
+    return Learner(init, step, predict, alpha_of, ridge, name=name, estimates="emphasis")

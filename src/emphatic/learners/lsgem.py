@@ -59,7 +59,7 @@ def lsgem(ridge: Number = 1.0, decay: Number | None = None) -> Learner[LSGEMStat
         column = inverse @ y.x_next
         gain = column / (1.0 + difference @ column)
         return LSGEMState(
-            inverse=inverse - jnp.outer(gain, difference @ inverse),
+            inverse=inverse - gain[:, None] * (difference @ inverse)[None],
             w=w + gain * (y.interest_next - difference @ w),
         )
 
