@@ -1,6 +1,7 @@
 """Learners of the emphasis with a memory, and of the density ratio, from their definitions."""
 
 import dataclasses
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +28,61 @@ def with_discount(problem, discount, interest=None):
     mdp = dataclasses.replace(problem.mdp, discount=discount)
     interest = problem.interest if interest is None else interest
     return dataclasses.replace(problem, mdp=mdp, interest=interest)
+
+
+DECAYING: dict[str, Callable[..., Learner]] = {
+    "reverse_td": lambda **decay: learners.reverse_td(ALPHA, **decay),
+    "gem": lambda **decay: learners.gem(ALPHA, **decay),
+    "tdec": lambda **decay: learners.tdec(ALPHA, **decay),
+    "tderc": lambda **decay: learners.tderc(ALPHA, **decay),
+    "lsgem": lambda **decay: learners.lsgem(**decay),
+    "expected_trace": lambda **decay: learners.expected_trace(ALPHA, 3, **decay),
+    "restarting": lambda **decay: learners.restarting(3, **decay),
+}
+
+
+@pytest.mark.parametrize("name", DECAYING)
+def test_a_decay_makes_another_discount_of_those_that_are_positive(name):
+    """What it learns is what it would learn from these; an end of an episode is one."""
+    problem, target = build((5, 3, 5, 4), 7, varying=True)
+    ys = stream(problem, target, 30, seed=1)
+    assert (np.asarray(ys.discount) == 0).any()
+    other = dataclasses.replace(ys, discount=jnp.where(ys.discount > 0, 0.4, 0.0))
+    decaying, plain = DECAYING[name](decay=0.4), DECAYING[name]()
+    found, expected = (
+        run(one, started(plain, ys), y) for one, y in ((decaying, ys), (plain, other))
+    )
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
+
+
+def test_a_decay_makes_another_trace_of_periodic_etd_and_leaves_the_values_their_discount():
+    problem, target = build((5, 3, 5, 4), 7, varying=True)
+    ys = stream(problem, target, 30, seed=1)
+    other = dataclasses.replace(ys, discount=jnp.where(ys.discount > 0, 0.4, 0.0))
+    learner, trace = learners.periodic_etd(ALPHA, 2, 1, 0.4), learners.restarting(2, 1)
+    emphasis, _ = run(trace, started(trace, ys), other)
+    state = started(learner, ys)
+    nu = np.asarray(state.nu)
+    _, states = run(learner, state, ys)
+    for t in range(30):
+        y = jax.tree.map(lambda leaf, t=t: np.asarray(leaf[t]), ys)
+        long, passed = period_of(t, 2, 1)
+        if passed == long - 1:
+            delta = y.reward + y.discount * y.x_next @ nu - y.x @ nu
+            nu = nu + ALPHA * emphasis[t] * y.rho * delta * y.x
+        np.testing.assert_allclose(states.nu[t], nu, rtol=1e-9)
+
+
+@pytest.mark.parametrize("make", [learners.tdec, learners.tderc])
+def test_the_correction_has_a_step_size_of_its_own(make):
+    problem, target = build((5, 3, 5, 4), 7, varying=True)
+    y = jax.tree.map(lambda leaf: leaf[0], stream(problem, target, 1, seed=2))
+    state = learners.TDERCState(jnp.ones(5), jnp.linspace(-1.0, 1.0, 5))
+    both = make(0.1).step(state, y)
+    apart = make(0.1, correction_step_size=0.4).step(state, y)
+    np.testing.assert_allclose(apart.w, both.w)
+    np.testing.assert_allclose(apart.kappa - state.kappa, 4.0 * (both.kappa - state.kappa))
 
 
 # The expected trace
