@@ -270,6 +270,86 @@ def elstd(d, y, p):
     return {"emphasis.terms": y.gamma * y.rho * F} | after
 
 
+BETA, GAMMA, LAMBDA = 0.6, 0.8, 0.7  # a trace's decay, a ratio's discount, its mean's weight
+
+
+def decayed(y):
+    return SimpleNamespace(**(vars(y) | {"gamma": BETA if y.gamma > 0 else 0.0}))
+
+
+def continuing(y):
+    i = 1 - GAMMA
+    return SimpleNamespace(**(vars(y) | {"gamma": GAMMA, "i": i, "i_next": i}))
+
+
+def tderc(d, y, p, beta=0.3):
+    kappa, w = d["kappa"], d["w"]
+    delta = y.i_next + y.gamma * y.rho * (y.x @ w) - y.x_next @ w
+    return {
+        "kappa": kappa
+        + p.alpha * (delta * y.x_next - (y.x_next @ kappa) * y.x_next - beta * kappa),
+        "w": w + p.alpha * (delta * y.x_next - y.gamma * y.rho * (y.x_next @ kappa) * y.x),
+    }
+
+
+def expected_trace(d, y, p):
+    """The sums of interests and features, each times the ratios and discounts since."""
+    w, factor = d["w"], y.gamma * y.rho
+    terms = [factor * y.i, *(factor * term for term in d["interests.terms"])]
+    features = [factor * y.x, *(factor * x for x in d["trace"])]
+    G = y.i_next + sum(terms[:2]) + features[2] @ w
+    return {
+        "interests.terms": np.array(terms[:2]),
+        "trace": np.array(features[:2]),
+        "w": w + p.alpha * (G - y.x_next @ w) * y.x_next,
+    }
+
+
+def lsgem(d, y, p):
+    """The whole sums, and an inverse and a solution of each."""
+    A = d["A"] + np.outer(y.x_next, y.x_next - y.gamma * y.rho * y.x)
+    b = d["b"] + y.i_next * y.x_next
+    return {"A": A, "b": b, "inverse": np.linalg.inv(A), "w": np.linalg.solve(A, b)}
+
+
+def gradient_dice(d, y, p):
+    kappa, u, w = d["kappa"], d["u"], d["w"]
+    tau, f, f_next = y.x @ w, y.x @ kappa, y.x_next @ kappa
+    ahead = GAMMA * y.rho * tau * y.x_next
+    back = GAMMA * y.rho * f_next * y.x - f * y.x + LAMBDA * u * y.x + p.eta * w
+    return {
+        "kappa": kappa + p.alpha * ((1 - GAMMA) * y.x + ahead - tau * y.x - f * y.x),
+        "u": u + p.alpha * LAMBDA * (tau - 1 - u),
+        "w": w - p.alpha * back,
+    }
+
+
+def period_of(time, length=2, growth=1):
+    """The length of the period of a time, and how many of its steps are over."""
+    number, begin = 0, 0
+    while True:
+        long = length + growth * ((number + 1).bit_length() - 1)
+        if time < begin + long:
+            return long, time - begin
+        number, begin = number + 1, begin + long
+
+
+def restarted(terms, y):
+    return 0.0 * terms if period_of(y.t)[1] == 0 else terms
+
+
+def restarting(d, y, p):
+    return {"terms": y.gamma * y.rho * (y.i + restarted(d["terms"], y))}
+
+
+def periodic_etd(d, y, p):
+    long, passed = period_of(y.t)
+    terms = restarted(d["emphasis.terms"], y)
+    moved = _emphatic(d, y, p, y.i + terms)["nu"]
+    nu = moved if passed == long - 1 else d["nu"]
+    return {"emphasis.terms": y.gamma * y.rho * (y.i + terms), "nu": nu}
+
+
 def reverse_td(d, y, p):
     w = d["w"]
     delta = y.i_next + y.gamma * y.rho * (y.x @ w) - y.x_next @ w
@@ -365,6 +445,22 @@ LEARNERS: dict[str, tuple[dict[str, Any], Any, Any]] = {
         elstd,
         _of("nu"),
     ),
+    "gem-decay": ({"kappa": 0, "w": 1}, lambda d, y, p: gem(d, decayed(y), p), _of("w")),
+    "tdec": ({"kappa": 0, "w": 1}, lambda d, y, p: tderc(d, y, p, beta=0.0), _of("w")),
+    "tderc": ({"kappa": 0, "w": 1}, tderc, _of("w")),
+    "expected_trace": (
+        {"interests.terms": (0, 2), "trace": lambda k: np.zeros((2, k)), "w": 1},
+        expected_trace,
+        _of("w"),
+    ),
+    "lsgem": (
+        {"A": lambda k: 0.3 * np.eye(k), "b": 0, "inverse": lambda k: np.eye(k) / 0.3, "w": 0},
+        lsgem,
+        _of("w"),
+    ),
+    "cop_td": ({"w": 1}, lambda d, y, p: reverse_td(d, continuing(y), p), _of("w")),
+    "gradient_cop_td": ({"kappa": 0, "w": 1}, lambda d, y, p: gem(d, continuing(y), p), _of("w")),
+    "gradient_dice": ({"kappa": 0, "u": lambda k: np.zeros(()), "w": 1}, gradient_dice, _of("w")),
     "td": ({"nu": 1}, lambda d, y, p: _emphatic(d, y, p, 1.0), _of("nu")),
     "etd-exact": ({"nu": 1}, lambda d, y, p: _emphatic(d, y, p, p.m[y.s]), _of("nu")),
     "lms": ({"emphasis.terms": (0, 1), "w": 1}, lms, _of("w")),
@@ -372,6 +468,12 @@ LEARNERS: dict[str, tuple[dict[str, Any], Any, Any]] = {
     "followon": ({"terms": (0, 1)}, followon, _trace),
     "truncated": ({"terms": (0, 3)}, truncated, _trace),
     "interest": ({}, nothing, lambda d, y, p: y.i),
+    "restarting": (
+        {"terms": (0, 1)},
+        restarting,
+        lambda d, y, p: y.i + restarted(d["terms"], y).sum(),
+    ),
+    "periodic_etd": ({"emphasis.terms": (0, 1), "nu": 1}, periodic_etd, _of("nu")),
     "constant": ({}, nothing, lambda d, y, p: p.value),
     "exact": ({}, nothing, lambda d, y, p: p.m[y.s]),
 }

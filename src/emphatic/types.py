@@ -92,6 +92,7 @@ class Learner(Generic[State, Data]):
     - `ridge`: Its ridge, likewise.
     - `name`: What it is called, for whoever must know whether a theorem is about it.
     - `estimates`: What it estimates; None for a prediction that may stand for anything.
+    - `discount`: Of a density ratio the discount $\hat\gamma$ that it is of, as in [density_ratio].
     """
 
     init: Callable[[Key, Data], State]
@@ -101,6 +102,7 @@ class Learner(Generic[State, Data]):
     ridge: StepSize | None = None
     name: str = ""
     estimates: Estimand | None = None
+    discount: Number | None = None
 
 
 LearnerFactory: TypeAlias = Callable[..., Learner[Any, Any]]

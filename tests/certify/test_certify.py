@@ -707,6 +707,7 @@ OTHERS: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
     "exact": (M, Q, {}, "the emphasis is exact, the critic exact"),
     "exact emphasis": (M, GQ2, {}, "the emphasis is exact, the critic gq2"),
     "exact values": (GEM, Q, {}, "the emphasis is gem, the critic exact"),
+    "decay": (learners.gem(DECAY, 1e-3, 0.5), GQ2, {}, "the emphasis is gem with a decay, the"),
     "semi-gradient": (learners.reverse_td(DECAY), GQ2, {}, "the emphasis is reverse_td, the"),
     "traces": (
         learners.lms(WHOLE, DECAY),

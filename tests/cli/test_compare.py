@@ -76,6 +76,7 @@ def test_compare_measures_what_the_learners_estimate(capsys):
         (["gem(0.1)", "followon()"], "emphasis_error"),
         (["td(0.1)", "etd(constant(2), 0.1)"], "rmsve"),
         (["gq2(0.1)", "gq2(0.2)"], "rmsqe"),
+        (["cop_td(0.1, 0.5)", "ratio(gem(0.1), 0.9)"], "ratio_error"),
     ):
         status, out, _ = run(capsys, "compare", "boyan", "--learners", *names, *options)
         assert (status, json.loads(out)["measure"]) == (0, measure)
@@ -91,6 +92,14 @@ def test_compare_measures_what_the_learners_estimate(capsys):
         (
             ["compare", "baird", "--learners", "gem(0.1)", "gem(0.2)", "--measure", "rmsve"],
             "measures: 'rmsve' is an error of values; 'gem(0.1)' estimates emphasis",
+        ),
+        (
+            ["compare", "baird", "--learners", "gradient_dice(0.1, 0.9)", "gem(0.1)"],
+            "estimates ratio, 'gem(0.1)' estimates emphasis; no error ranks them",
+        ),
+        (
+            ["compare", "baird", "--learners", "cop_td(0.1, 1)", "cop_td(0.1, 0)"],
+            "cop_td: discount: got 1; a number in [0, 1) is required",
         ),
         (
             ["compare", "baird", "--learners", "lms(0.01)", "gem(0.2)"],

@@ -15,7 +15,7 @@ from emphatic.experiments import toml
 from emphatic.oracle import enumerate_samples
 
 from ..strategies import build, problems_and_targets, SEEDS
-from ..transcriptions import DECAY, RIDGE, ZETA
+from ..transcriptions import BETA, DECAY, GAMMA, LAMBDA, RIDGE, ZETA
 
 ALPHA, ETA = 0.1, 0.3
 
@@ -47,6 +47,34 @@ CONTRACT = {
         learners.ReverseTDState,
         oracle.reverse_td_system,
     ),
+    "gem-decay": (
+        lambda m: learners.gem(ALPHA, ETA, BETA),
+        learners.GEMState,
+        lambda problem, target: oracle.gem_system(problem, target, ETA, BETA),
+    ),
+    "tdec": (lambda m: learners.tdec(ALPHA), learners.TDERCState, oracle.tdec_system),
+    "tderc": (
+        lambda m: learners.tderc(ALPHA, ETA),
+        learners.TDERCState,
+        lambda problem, target: oracle.tderc_system(problem, target, ETA),
+    ),
+    "expected_trace": (lambda m: learners.expected_trace(ALPHA, 3), None, None),
+    "lsgem": (lambda m: learners.lsgem(ETA), None, None),
+    "cop_td": (
+        lambda m: learners.cop_td(ALPHA, GAMMA),
+        learners.ReverseTDState,
+        lambda problem, target: oracle.cop_td_system(problem, target, GAMMA),
+    ),
+    "gradient_cop_td": (
+        lambda m: learners.gradient_cop_td(ALPHA, GAMMA, ETA),
+        learners.GEMState,
+        lambda problem, target: oracle.gradient_cop_td_system(problem, target, ETA, GAMMA),
+    ),
+    "gradient_dice": (
+        lambda m: learners.gradient_dice(ALPHA, GAMMA, ETA, LAMBDA),
+        lambda *parts: dice_state(jnp.concatenate(parts)),
+        lambda problem, target: oracle.gradient_dice_system(problem, target, ETA, GAMMA, LAMBDA),
+    ),
     "td": (lambda m: learners.td(ALPHA), lambda nu: learners.ETDState((), nu), oracle.td_system),
     "etd-exact": (
         lambda m: learners.etd(learners.exact(m), ALPHA),
@@ -56,6 +84,8 @@ CONTRACT = {
     "followon": (lambda m: learners.followon(), None, None),
     "truncated": (lambda m: learners.followon(length=3), None, None),
     "interest": (lambda m: learners.followon(length=0), None, None),
+    "restarting": (lambda m: learners.restarting(2, 1), None, None),
+    "periodic_etd": (lambda m: learners.periodic_etd(ALPHA, 2, 1), None, None),
     "etd": (lambda m: learners.etd(learners.followon(), ALPHA), None, None),
     "gem-etd": (lambda m: learners.etd(learners.gem(ALPHA, ETA), ALPHA), None, None),
     "lms": (lambda m: learners.lms(learners.followon(), ALPHA), None, None),
@@ -63,6 +93,14 @@ CONTRACT = {
     "constant": (lambda m: learners.constant(100.0), None, None),
     "exact": (lambda m: learners.exact(m), None, None),
 }
+
+
+def dice_state(d):
+    r"""The state of GradientDICE from $[\kappa; u; w]$."""
+    k = len(d) // 2
+    return learners.GradientDICEState(d[:k], d[k], d[k + 1 :])
+
+
 AFFINE = [name for name, (_, state, _) in CONTRACT.items() if state is not None]
 
 
@@ -109,25 +147,33 @@ def run(learner: Learner, state, ys):
     return jax.lax.scan(body, state, ys)[1]
 
 
-@pytest.mark.parametrize("name", AFFINE)
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(pair=problems_and_targets(), seed=SEEDS)
-def test_the_expected_step_is_the_mean_field(name, pair, seed):
-    r"""$\mathbb E[d_{t+1}] - d_t = \alpha(h - Gd_t)$, exactly."""
+def test_expected_steps_are_the_mean_fields(pair, seed):
+    r"""$\mathbb E[d_{t+1}] - d_t = \alpha(h - Gd_t)$, exactly; of all learners at once."""
     problem, target = pair
-    make, state_of, system_of = CONTRACT[name]
-    learner = make(oracle.emphasis(problem, target))
-    arguments = (ETA,) if name in ("gem", "gq2") else ()
-    system = system_of(problem, target, *arguments)
-    point = np.random.default_rng(seed).normal(size=len(system.vector))
-    size = problem.xa.shape[-1] if name == "gq2" else problem.x.shape[1]
-    state = state_of(*(jnp.asarray(part) for part in np.split(point, len(point) // size)))
-    view = viewer(problem, target)
-    mean = oracle.expectation(problem, lambda sample: learner.step(state, view(sample)))
-    moved = np.concatenate([np.asarray(leaf) for leaf in jax.tree.leaves(mean)]) - point
-    expected = ALPHA * system.drift(point)
-    scale = 1.0 + np.abs(expected).max()
-    np.testing.assert_allclose(moved / scale, expected / scale, atol=1e-12)
+    view, m = viewer(problem, target), oracle.emphasis(problem, target)
+    rng = np.random.default_rng(seed)
+    made, points, systems = {}, {}, {}
+    for name in AFFINE:
+        make, state_of, system_of = CONTRACT[name]
+        arguments = (ETA,) if name in ("gem", "gq2") else ()
+        systems[name] = system_of(problem, target, *arguments)
+        points[name] = point = rng.normal(size=len(systems[name].vector))
+        size = problem.xa.shape[-1] if name == "gq2" else problem.x.shape[1]
+        state = state_of(*map(jnp.asarray, np.split(point, range(size, len(point), size))))
+        made[name] = make(m), state
+
+    def stepped(sample):
+        y = view(sample)
+        return {name: learner.step(state, y) for name, (learner, state) in made.items()}
+
+    mean = oracle.expectation(problem, stepped)
+    for name, point in points.items():
+        moved = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(mean[name])]) - point
+        expected = ALPHA * systems[name].drift(point)
+        scale = 1.0 + np.abs(expected).max()
+        np.testing.assert_allclose(moved / scale, expected / scale, atol=1e-12, err_msg=name)
 
 
 @given(problems_and_targets(), SEEDS)
@@ -313,7 +359,8 @@ def test_states_keep_their_structure_and_type(name, dtype):
 def test_a_learner_with_step_sizes_says_which(name):
     """An actor compares its own with them."""
     step_size = CONTRACT[name][0](np.ones(5)).step_size
-    if name in ("followon", "truncated", "interest", "constant", "exact", "lstd", "elstd"):
+    unsized = "followon", "truncated", "interest", "constant", "exact", "restarting"
+    if name in (*unsized, "lstd", "elstd", "lsgem"):
         assert step_size is None
     else:
         assert step_size is not None
@@ -337,7 +384,7 @@ def test_a_batch_of_streams_is_each_stream_alone(name):
         np.testing.assert_allclose(together, np.stack(alone), rtol=1e-9, atol=1e-9)
 
 
-FACTORIES = ("gem", "gq2", "gtd2", "tdc", "reverse_td", "td")
+FACTORIES = ("gem", "gq2", "gtd2", "tdc", "reverse_td", "td", "tdec", "tderc")
 TRACED = ("etd", "lms", "etq")
 
 
@@ -378,6 +425,18 @@ def test_divergence_comes_back_as_data():
         (lambda: learners.gq2(0.1, np.inf), "ridge: got inf"),
         (lambda: learners.followon(length=-1), "length: got -1"),
         (lambda: learners.followon(decay=1.5), "decay: got 1.5"),
+        (lambda: learners.gem(0.1, decay=-0.1), r"decay: got -0.1; a number in \[0, 1\]"),
+        (lambda: learners.reverse_td(0.1, decay=np.nan), "decay: got nan"),
+        (lambda: learners.tderc(0.1, -1.0), "regularization: got -1.0; it must be a finite"),
+        (lambda: learners.tdec(0.1, 0.0), "correction_step_size: got 0"),
+        (lambda: learners.expected_trace(0.1, 0), "length: got 0; at least 1"),
+        (lambda: learners.restarting(0), "length: got 0; at least 1"),
+        (lambda: learners.restarting(2, -1), "growth: got -1; at least 0"),
+        (lambda: learners.lsgem(0.0), "ridge: got 0.0; least squares need"),
+        (lambda: learners.cop_td(0.1, 1.0), r"discount: got 1.0; a number in \[0, 1\)"),
+        (lambda: learners.gradient_cop_td(0.1, -0.5), "discount: got -0.5"),
+        (lambda: learners.gradient_dice(0.1, 1.5), r"discount: got 1.5; a number in \[0, 1\]"),
+        (lambda: learners.gradient_dice(0.1, 0.9, penalty=0.0), "penalty: got 0.0; a positive"),
         (lambda: learners.exact(np.ones((2, 2))), r"values: got shape \(2, 2\)"),
         (lambda: learners.exact([1.0, np.nan]), "finite"),
     ],

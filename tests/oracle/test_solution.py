@@ -1,6 +1,7 @@
 """All exact quantities at once: each is that of the oracle, at the target that was given."""
 
 import dataclasses
+import inspect
 
 import numpy as np
 import pytest
@@ -25,12 +26,18 @@ TRUTH = {
     "etd_system": "values",
     "td_system": "values",
     "reverse_td_system": "emphasis",
+    "tdec_system": "emphasis",
+    "tderc_system": "emphasis",
+    "expected_trace_system": "emphasis",
+    "cop_td_system": "ratio",
+    "gradient_cop_td_system": "ratio",
+    "gradient_dice_system": "ratio",
 }
 
 
 ONE_STEP_SIZE = {
     f"{name}_system": getattr(learners, name)
-    for name in ("gem", "gq2", "gtd2", "reverse_td", "td", "tdc")
+    for name in ("gem", "gq2", "gtd2", "reverse_td", "tdec", "tderc", "td", "tdc")
 } | {f"{name}_system": getattr(learners, name) for name in ("tdrc", "htd", "vtrace", "tree_backup")}
 
 
@@ -41,6 +48,9 @@ def test_each_system_estimates_what_its_learner_estimates():
     made = {name: build(0.1) for name, build in ONE_STEP_SIZE.items()}
     made["abtd_system"] = learners.abtd(0.1, 0.5)
     made["etd_system"] = learners.etd(learners.followon(), 0.1)
+    made["expected_trace_system"] = learners.expected_trace(0.1, 5)
+    for name in ("cop_td", "gradient_cop_td", "gradient_dice"):
+        made[f"{name}_system"] = getattr(learners, name)(0.1, 0.9)
     assert set(made) == set(systems.SYSTEMS) == set(TRUTH)
     for name, system_of in systems.SYSTEMS.items():
         system = system_of(problem)
@@ -78,11 +88,16 @@ def test_truncation_length_is_that_of_the_target_given():
 @pytest.mark.parametrize("name", TRUTH)
 def test_each_learner_is_measured_against_what_it_learns(name):
     problem, target = _other_target()
-    ridge = (0.3,) if name in ("gem_system", "gq2_system") else ()
-    point = solve(problem, target, ridge=0.3)[0][name]
-    system = getattr(oracle, name)(problem, target, *ridge)
+    build_system = getattr(oracle, name)
+    given = {"ridge": 0.3, "discount": 0.8}
+    options = {key: given[key] for key in inspect.signature(build_system).parameters & given.keys()}
+    point = solve(problem, target, ridge=0.3, ratio_discount=0.8)[0][name]
+    system = build_system(problem, target, **options)
     np.testing.assert_allclose(point.solution, system.solution())
-    truth = getattr(oracle, TRUTH[name])(problem, target)
+    if TRUTH[name] == "ratio":
+        truth = oracle.density_ratio(problem, target, 0.8)
+    else:
+        truth = getattr(oracle, TRUTH[name])(problem, target)
     features = problem.xa if truth.ndim == 2 else problem.x
     d = problem.stationary
     weight = d[:, None] * problem.behavior if truth.ndim == 2 else d
@@ -90,6 +105,20 @@ def test_each_learner_is_measured_against_what_it_learns(name):
     np.testing.assert_allclose(point.error, np.sqrt((weight * residual**2).sum()))
     np.testing.assert_allclose(point.slowest, np.linalg.eigvals(system.matrix).real.min())
     assert point.unique
+
+
+def test_ratios_are_of_the_problems_own_discount_or_of_a_constant():
+    """The limit at 1 is that of GradientDICE alone."""
+    baird, walk = problems.baird("aliased"), problems.random_walk()
+    assert solve(baird)[0]["cop_td_system"].label == "COP-TD(0.99)"
+    assert solve(walk)[0]["cop_td_system"].label == "COP-TD(0.9)"
+    exact, notes = solve(walk, ratio_discount=1.0)
+    assert exact["gradient_dice_system"].error < 1e-9
+    told = [note for note in notes if "cop_td" in note]
+    assert len(told) == 2
+    assert told[0] == "cop_td_system: discount: got 1.0; a number in [0, 1) is required"
+    with pytest.raises(ValueError, match=r"ratio_discount: got 1.5; a number in \[0, 1\]"):
+        solve(walk, ratio_discount=1.5)
 
 
 def test_huge_rewards_do_not_overflow():

@@ -15,13 +15,18 @@ EXPRESSIONS = {
     "td_system": "td",
     "etd_system": "etd(exact(emphasis), step_size)",
     "reverse_td_system": "reverse_td(step_size)",
+    "tdec_system": "tdec(step_size)",
+    "tderc_system": "tderc(step_size)",
+    "cop_td_system": "cop_td(step_size, 0.8)",
+    "gradient_cop_td_system": "gradient_cop_td(step_size, 0.8, 1e-2)",
+    "gradient_dice_system": "gradient_dice(step_size, 0.8, 1e-2)",
 }
 
 
 @pytest.mark.parametrize("name", EXPRESSIONS)
 @pytest.mark.parametrize("problem", [PROBLEM, problems.random_walk(), problems.garnet(seed=3)])
 def test_the_mean_field_of_a_step_leads_where_the_oracle_says(name, problem):
-    expected = solve(problem, ridge=1e-2)[0][name]
+    expected = solve(problem, ridge=1e-2, ratio_discount=0.8)[0][name]
     point = predict.fixed_point(problem, EXPRESSIONS[name])
     assert point.unique == expected.unique
     np.testing.assert_allclose(point.solution, expected.solution, rtol=1e-7, atol=1e-7)
@@ -85,6 +90,7 @@ def test_the_slowest_mode_depends_on_other_step_sizes_and_is_then_not_given():
         ('gem("1/t")', r"has no step size"),
         ("pgtd2(step_size)", "where pgtd2 settles depends on the step size"),
         ("lstd()", "has no step size"),
+        ("ratio(lsgem(1.0), 0.9)", "has no step size"),
         ("gme(step_size)", "did you mean 'gem'"),
     ],
 )

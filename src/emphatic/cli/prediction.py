@@ -38,7 +38,7 @@ class PredictOptions(TargetOptions):
     """The constant step size alpha, by default 0.025; an expression can have its own."""
     ridge: float = 0.0
     """The ridge eta of gem and gq2."""
-    measure: Literal["emphasis", "value"] | None = None
+    measure: Literal["emphasis", "value", "ratio"] | None = None
     """What the error is measured against, if the learner does not say what it estimates."""
     steps: int = 1_000_000
     """The last step of the curve; 1e9 steps cost hardly more than 1e3."""

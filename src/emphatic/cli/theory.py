@@ -32,9 +32,11 @@ class SolveOptions(TargetOptions):
     A target policy in a file is an .npy array, or .csv or plain text with one row per state."""
 
     ridge: float = 0.0
-    """The ridge eta of GEM and GQ2."""
+    """The ridge eta of GEM, GQ2 and the learners of density ratios."""
     trace_decay: float = 0.0
     """The decay lambda of the traces of TD, ETD and other learners of values; ABTD's zeta."""
+    ratio_discount: float | None = None
+    """The discount of density ratios; else the problem's own, and 0.9 where that varies."""
     learners: tuple[str, ...] = ()
     """Also the limits of these learners as their step sizes go to 0: names or expressions as in
     predict, such as "etd(exact(emphasis), step_size)"."""
@@ -114,7 +116,10 @@ def solve_command(arguments: list[str]) -> None:
 
     def compute(on_stage: "OnStage") -> tuple[dict[str, object], list[str]]:
         on_stage("exact quantities")
-        exact, notes = solve(problem, ridge=options.ridge, trace_decay=options.trace_decay)
+        settings = {
+            name: getattr(options, name) for name in ("ridge", "trace_decay", "ratio_discount")
+        }
+        exact, notes = solve(problem, **settings)
         for text in options.learners:
             on_stage(f"limit of {text}")
             exact[text] = _limit(problem, text, options.ridge)

@@ -90,13 +90,19 @@ def _error(
     r"""$\|Xw - y\|_D$."""
 
     def form(problem: Problem, target: np.ndarray) -> QuadraticForm:
-        y, (x, d) = truth(problem, target).ravel(), _rows(problem, features)
-        root, _ = _roots(np.asarray(weighted_gram(x, d, x)))
-        projected = np.asarray(oracle.projection(problem, features == "xa") @ y)
-        vector = np.linalg.pinv(root).T @ np.asarray(x.T @ (d * y))
-        return QuadraticForm(root, vector, d @ (y - projected) ** 2)
+        return _error_form(problem, features, truth(problem, target).ravel())
 
     return replace(_quadratic(features, form, root=True), estimates=estimates)
+
+
+def _error_form(
+    problem: Problem, features: Features, y: Float[np.ndarray, " rows"]
+) -> QuadraticForm:
+    x, d = _rows(problem, features)
+    root, _ = _roots(np.asarray(weighted_gram(x, d, x)))
+    projected = np.asarray(oracle.projection(problem, features == "xa") @ y)
+    vector = np.linalg.pinv(root).T @ np.asarray(x.T @ (d * y))
+    return QuadraticForm(root, vector, d @ (y - projected) ** 2)
 
 
 def _projected_error(
@@ -143,6 +149,32 @@ def _quadratic(
         return jnp.sqrt(total) if root else total
 
     return Measure(value, form, features=features)
+
+
+def _ratio_truths(
+    problem: Problem, target: np.ndarray, factory: LearnerFactory, lanes: Lanes
+) -> dict[str, np.ndarray]:
+    """Returns the vector and the floor of each lane's error, whose discount is its learner's."""
+    columns = [dict(zip(lanes, point, strict=True)) for point in zip(*lanes.values(), strict=True)]
+    own = [factory(**point).discount for point in columns or [{}]]
+    discounts = [None if discount is None else float(discount) for discount in own]
+    forms = {
+        discount: _error_form(problem, "x", oracle.density_ratio(problem, target, discount))
+        for discount in dict.fromkeys(discounts)
+    }
+    vectors, floors = zip(*(forms[discount][1:] for discount in discounts), strict=True)
+    return {"vector": np.stack(vectors), "floor": np.array(floors)}
+
+
+def _ratio_error(
+    root: Float[Array, "r k"],
+    truth: dict[str, Float[Array, "..."]],
+    learner: Learner,
+    state: PyTree,
+    y: Transition,
+) -> Scalar:
+    error = root @ weights(learner, state, y, "x") - truth["vector"]
+    return jnp.sqrt(error @ error + truth["floor"])
 
 
 def _action_system(problem: Problem, target: np.ndarray) -> LinearSystem:
@@ -268,6 +300,13 @@ MEASURES: dict[str, Measure] = {
     "emphasis_projected_error": _projected_error("x", "emphasis", oracle.reverse_td_system),
     "value_projected_error": _projected_error("x", "values", oracle.td_system),
     "action_value_projected_error": _projected_error("xa", "action_values", _action_system),
+    "ratio_error": Measure(
+        _ratio_error,
+        lambda problem, target: _error_form(problem, "x", np.zeros(len(problem.interest))).matrix,
+        _ratio_truths,
+        features="x",
+        estimates="ratio",
+    ),
     "fixed_point_distance": Measure(_fixed_point_distance, from_lanes=_fixed_points),
 }
 r"""The measures by name, each averaged over the steps of a window.
@@ -277,6 +316,7 @@ r"""The measures by name, each averaged over the steps of a window.
 - `emphasis_projected_error`: $\|\Pi\bar\delta_w\|_D^2$ with $\bar\delta_w = i +
   \gamma D^{-1}P_\pi^\top DXw - Xw$; `value_projected_error` and `action_value_projected_error`:
   the same for the Bellman errors of $v$ and $q$.
+- `ratio_error`: $\|Xw_t - c\|_D$ with the [density_ratio] $c$ of the learner's own discount.
 - `fixed_point_distance`: $\|d_t - d^*\|$, to the root $d^*$ of the learner's own mean field
   (to the nearest one, where it is not unique).
 """

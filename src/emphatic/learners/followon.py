@@ -6,6 +6,7 @@ from jaxtyping import Float
 
 from .. import _validation as checks
 from ..types import Array, Key, Learner, Number, Scalar, Transition
+from ._decay import as_decay
 
 
 class FollowonState(eqx.Module):
@@ -36,19 +37,17 @@ def followon(
     """
     if length is not None:
         checks.count("length", length, least=0)
-    if decay is not None:
-        checks.probability("decay", decay, "a number")
+    gamma_of = as_decay(decay)
 
     def init(key: Key, y: Transition) -> FollowonState:
         return FollowonState(jnp.zeros(1 if length is None else length, y.x.dtype))
 
     def step(state: FollowonState, y: Transition) -> FollowonState:
-        gamma = y.discount if decay is None else jnp.where(y.discount > 0, decay, 0.0)
         if length is None:
             terms = predict(state, y)[None]
         else:  # the term of i(S_{t-j}) becomes that of i(S_{t+1-(j+1)})
             terms = jnp.concatenate([jnp.atleast_1d(y.interest), state.terms])[:length]
-        return FollowonState((gamma * y.rho * terms).astype(state.terms.dtype))
+        return FollowonState(gamma_of(y) * y.rho * terms)
 
     def predict(state: FollowonState, y: Transition) -> Scalar:
         return y.interest + state.terms.sum()

@@ -4,7 +4,8 @@ import equinox as eqx
 from jaxtyping import Float
 
 from ..schedules import as_schedule
-from ..types import Array, Key, Learner, Scalar, StepSize, Transition
+from ..types import Array, Key, Learner, Number, Scalar, StepSize, Transition
+from ._decay import as_decay
 from ._initial import standard_normal
 
 
@@ -14,7 +15,9 @@ class ReverseTDState(eqx.Module):
     w: Float[Array, " k"]
 
 
-def reverse_td(step_size: StepSize) -> Learner[ReverseTDState, Transition]:
+def reverse_td(
+    step_size: StepSize, decay: Number | None = None
+) -> Learner[ReverseTDState, Transition]:
     r"""Reversed TD(0): estimates the emphasis $m_\pi$ by $Xw$, and may diverge (Section 3).
 
     $$
@@ -28,15 +31,16 @@ def reverse_td(step_size: StepSize) -> Learner[ReverseTDState, Transition]:
     **Arguments:**
 
     - `step_size`: The step sizes $\alpha_t$, a schedule or a number.
+    - `decay`: A $\beta$ in place of the discount where that is positive, as for [followon].
     """
-    alpha_of = as_schedule(step_size)
+    alpha_of, gamma_of = as_schedule(step_size), as_decay(decay)
 
     def init(key: Key, y: Transition) -> ReverseTDState:
         return ReverseTDState(standard_normal(key, "w", y.x))
 
     def step(state: ReverseTDState, y: Transition) -> ReverseTDState:
         w, alpha = state.w, alpha_of(y.time)
-        delta = y.interest_next + y.discount * y.rho * (y.x @ w) - y.x_next @ w
+        delta = y.interest_next + gamma_of(y) * y.rho * (y.x @ w) - y.x_next @ w
         return ReverseTDState(w + alpha * delta * y.x_next)
 
     def predict(state: ReverseTDState, y: Transition) -> Scalar:

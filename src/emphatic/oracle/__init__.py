@@ -19,7 +19,13 @@ from .compatible import (
     compatible_critics as compatible_critics,
     CompatibleCritics as CompatibleCritics,
 )
-from .emphasis_systems import gem_system as gem_system, reverse_td_system as reverse_td_system
+from .emphasis_systems import (
+    expected_trace_system as expected_trace_system,
+    gem_system as gem_system,
+    reverse_td_system as reverse_td_system,
+    tdec_system as tdec_system,
+    tderc_system as tderc_system,
+)
 from .expectation import enumerate_samples as enumerate_samples, expectation as expectation
 from .followon import (
     followon_radius as followon_radius,
@@ -39,6 +45,11 @@ from .gradient import (
 )
 from .linear import LinearSystem as LinearSystem, projection as projection
 from .mean_field import follow as follow, track as track
+from .ratio_systems import (
+    cop_td_system as cop_td_system,
+    gradient_cop_td_system as gradient_cop_td_system,
+    gradient_dice_system as gradient_dice_system,
+)
 from .ridge import ridge_cost as ridge_cost, RidgeCost as RidgeCost
 from .solution import FixedPoint as FixedPoint, solve as solve
 from .value_systems import (

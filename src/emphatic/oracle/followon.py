@@ -8,31 +8,38 @@ from scipy import sparse
 from .. import _markov
 from .._markov import Matrix, Resolvent
 from ..mdp import policy_matrix, Problem
-from .chain import emphasis, target_chain, weighted_emphasis
+from .chain import decayed_discount, emphasis, target_chain, weighted_emphasis
 from .linear import column_sizes, RANK_TOLERANCE, weighted_gram
 
 
-def _second_moment_matrix(problem: Problem, target: ArrayLike | None) -> Matrix:
+def _second_moment_matrix(
+    problem: Problem, target: ArrayLike | None, decay: float | None
+) -> Matrix:
     r"""$B = \sum_a (\pi^2/\mu)\,\gamma^2 p$."""
     target, mu = problem.require_target(target), problem.behavior
     weight = np.divide(target**2, mu, out=np.zeros_like(mu), where=mu > 0)
-    return policy_matrix(weight) @ problem.mdp.discounted(2)
+    return policy_matrix(weight) @ problem.mdp.weighted(decayed_discount(problem, decay) ** 2)
 
 
-def followon_radius(problem: Problem, target: ArrayLike | None = None) -> float:
+def followon_radius(
+    problem: Problem, target: ArrayLike | None = None, decay: float | None = None
+) -> float:
     r"""The spectral radius of the recursion of the trace's second moment.
 
     It is that of $B = \sum_a(\pi^2/\mu)\gamma^2p$ on the states that interest leads to, and the
     trace has a finite variance everywhere iff it is below 1. Above 1000 states it is NaN where no
     iteration settles; [followon_variance] decides even then. Where the ratio's distribution and
-    the discount are the same in all states, it is $\gamma^2\mathbb E_\mu[\rho^2]$.
+    the discount are the same in all states, it is $\gamma^2\mathbb E_\mu[\rho^2]$. A decay is as
+    for [emphasis].
     """
-    B = _second_moment_matrix(problem, target)
+    B = _second_moment_matrix(problem, target, decay)
     active = np.flatnonzero(_markov.reachable(B, problem.interest > 0))
     return _markov.spectral_radius(B[active][:, active])
 
 
-def followon_variance(problem: Problem, target: ArrayLike | None = None) -> Float[np.ndarray, " s"]:
+def followon_variance(
+    problem: Problem, target: ArrayLike | None = None, decay: float | None = None
+) -> Float[np.ndarray, " s"]:
     r"""The limiting variance of the followon trace $M_t$ given $S_t = s$, infinite where it is.
 
     With $B = \sum_a(\pi^2/\mu)\gamma^2p$ the second moment solves
@@ -45,10 +52,10 @@ def followon_variance(problem: Problem, target: ArrayLike | None = None) -> Floa
     (\gamma\rho\,m_\pi(s) - (m_\pi - i)(s'))^2$, which is what is solved.
 
     It is infinite at every state that $B$ leads to from a strongly connected class of spectral
-    radius at least 1 that interest leads to, and finite elsewhere.
+    radius at least 1 that interest leads to, and finite elsewhere. A decay is as for [emphasis].
     """
-    B, d, i = _second_moment_matrix(problem, target), problem.stationary, problem.interest
-    m = emphasis(problem, target)
+    B, d, i = _second_moment_matrix(problem, target, decay), problem.stationary, problem.interest
+    m = emphasis(problem, target, decay)
     active = np.flatnonzero(_markov.reachable(B, i > 0))
     second_moment = B[active][:, active]
     infinite = np.zeros(len(active), bool)
@@ -60,17 +67,20 @@ def followon_variance(problem: Problem, target: ArrayLike | None = None) -> Floa
     variance[active[infinite]] = np.inf
     finite = active[~infinite]
     if len(finite):
-        added = _new_variance(problem, problem.require_target(target), m)
+        gamma = decayed_discount(problem, decay)
+        added = _new_variance(problem, problem.require_target(target), m, gamma)
         variance[finite] = np.maximum(resolvent.left(added[finite]), 0.0) / d[finite]
     return variance
 
 
-def _new_variance(problem: Problem, target: np.ndarray, m: np.ndarray) -> np.ndarray:
+def _new_variance(
+    problem: Problem, target: np.ndarray, m: np.ndarray, discount: float | np.ndarray
+) -> np.ndarray:
     r"""$\sum_{s,a} d\mu p\,(\gamma\rho\,m(s) - (m - i)(s'))^2$ at each $s'$: what one step adds."""
     mdp, d = problem.mdp, problem.stationary
     kernel = sparse.csr_array(mdp.kernel)
     rows = np.repeat(np.arange(kernel.shape[0]), np.diff(kernel.indptr))
-    gamma = mdp.outcome(mdp.discount)
+    gamma = mdp.outcome(discount)
     if not mdp.is_sparse:
         gamma = gamma[mdp.kernel.ravel() != 0]
     root = np.sqrt(problem.behavior)
@@ -97,15 +107,15 @@ def _explodes(B: Matrix) -> Bool[np.ndarray, " s"]:
 
 
 def truncated_emphasis(
-    problem: Problem, target: ArrayLike | None = None, length: int = 0
+    problem: Problem, target: ArrayLike | None = None, length: int = 0, decay: float | None = None
 ) -> Float[np.ndarray, " s"]:
     r"""The emphasis that keeps $n$ ratios, $m_n = \sum_{k=0}^n(\gamma D^{-1}P_\pi^\top D)^k\,i$.
 
-    The length is $n$; with 0 it is the interest.
+    The length is $n$; with 0 it is the interest. A decay is as for [emphasis].
     """
     if length < 0 or length != int(length):
         raise ValueError(f"length: got {length}; the number of ratios must be a whole number >= 0")
-    backward, d = target_chain(problem, target).matrix.T, problem.stationary
+    backward, d = target_chain(problem, target, decay).matrix.T, problem.stationary
     total = source = d * problem.interest
     for _ in range(int(length)):
         total = source + backward @ total

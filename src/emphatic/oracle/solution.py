@@ -15,12 +15,13 @@ from ..types import Estimand
 from .chain import action_values, contraction, density_ratio, emphasis, objective, values
 from .followon import followon_radius, followon_variance, truncation_length
 from .linear import LinearSystem, weighted_norm
+from .ratio_systems import choose_discount
 from .systems import SYSTEMS
 
 NOISE = 1e-12  # the smallest d_mu(s) at which a division by it is believed
 ROUNDING = 1e-9  # errors below it are shown as 0
 RESIDUAL = 1e-8  # relative to the vector, of a system that has a solution
-SYMBOLS: dict[Estimand, str] = {"emphasis": "m", "values": "v", "action_values": "q"}
+SYMBOLS: dict[Estimand, str] = {"emphasis": "m", "values": "v", "action_values": "q", "ratio": "c"}
 MOST_STATES = 64  # that a table lists one by one
 LARGE = 20_000  # states above which what needs thousands of passes is left out
 LONG = 1e5  # discounted steps above which what passes through each is left out
@@ -81,19 +82,26 @@ def _fixed_point(
 
 
 def solve(
-    problem: Problem, target: ArrayLike | None = None, ridge: float = 0.0, trace_decay: float = 0.0
+    problem: Problem,
+    target: ArrayLike | None = None,
+    ridge: float = 0.0,
+    trace_decay: float = 0.0,
+    ratio_discount: float | None = None,
 ) -> tuple[dict[str, Any], list[str]]:
     """Computes every exact quantity of a problem, keyed by the name of the oracle's function.
 
     Where $d_\\mu(s)$ is below 1e-12, a division by it gives noise: what needs one is NaN there,
     and a note says so. What would take too long for the size is left out, and a note says that
-    too. Returns the quantities, linear systems as [FixedPoint] (those of GEM and GQ2 with the ridge
-    $\\eta$, those with a trace with its decay $\\lambda$, which is also the $\\zeta$ of ABTD), and
-    the notes.
+    too. Returns the quantities, linear systems as [FixedPoint] (with the ridge $\\eta$, those with
+    a trace with its decay $\\lambda$, which is also the $\\zeta$ of ABTD, and those of density
+    ratios with their discount, by default the problem's or 0.9), and the notes.
     """
     checks.ridge(ridge)
     checks.probability("trace_decay", trace_decay, "a number")
-    settings = {"ridge": ridge, "trace_decay": trace_decay, "zeta": trace_decay}
+    discount = choose_discount(problem, ratio_discount)
+    checks.probability("ratio_discount", discount, "a number")
+    settings = {"ridge": ridge, "discount": discount}
+    settings |= {"trace_decay": trace_decay, "zeta": trace_decay}
     target = problem.require_target(target)
     d, notes = problem.stationary, []
     functions: list[Callable[..., Any]] = [values, action_values, emphasis, density_ratio]
@@ -108,13 +116,14 @@ def solve(
             exact["truncation_length"] = truncation_length(problem, target)
         else:
             notes.append(f"more than {LONG:g} discounted steps: no truncation_length")
+    truths = exact | {"ratio": density_ratio(problem, target, discount)}
     for name, build in SYSTEMS.items():
         parameters = inspect.signature(build).parameters
         options = {option: settings[option] for option in settings if option in parameters}
         try:
             system = build(problem, target, **options)
             if system.estimates is not None:
-                truth = exact[system.estimates]
+                truth = truths[system.estimates]
                 exact[name] = _fixed_point(problem, system, truth, system.estimates)
         except ValueError as error:
             notes.append(f"{name}: {error}")

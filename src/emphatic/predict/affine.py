@@ -69,6 +69,7 @@ class AffineMap:
     - `mean`, `covariance`: Of $d_0$, which is independent of $Z_0$.
     - `names`: The names of the learner's weights.
     - `basis`: Orthonormal columns $Q$, such that these weights are $Q^\top d$ of the learner's.
+    - `discount`: Of a density ratio the discount that it is of; None for anything else.
     """
 
     probability: Float[np.ndarray, " y"]
@@ -86,6 +87,7 @@ class AffineMap:
     covariance: Float[np.ndarray, "n n"]
     names: Sequence[str]
     basis: Float[np.ndarray, "m n"]
+    discount: float | None = None
 
     @cached_property
     def reads_next_action(self) -> bool:
@@ -199,6 +201,7 @@ def affine_maps(
     _require_affine(learner, names, example_maps, evaluate_at)
     is_timeless = all(example_maps.is_close(maps(example, time)) for time in LATER_TIMES)
     require_timeless(learner, is_timeless)
+    discount = None if learner.discount is None else float(learner.discount)
 
     def assemble(step_size: float) -> AffineMap:
         own = maps(step_size)
@@ -206,7 +209,7 @@ def affine_maps(
         rest = {"mean": mean, "covariance": covariance, "names": names, "basis": np.eye(size)}
         columns = chain._asdict()
         own = own.take(columns.pop("rows"))
-        return AffineMap(**columns, **own._asdict(), **rest)
+        return AffineMap(**columns, **own._asdict(), **rest, discount=discount)
 
     return assemble
 

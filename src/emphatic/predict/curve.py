@@ -17,12 +17,14 @@ from .initial import Initial
 from .learner import as_learner
 from .stability import is_stable_in_mean_square
 
-ErrorMeasure: TypeAlias = Literal["emphasis", "value"]
-"""The exact function that predictions are compared with: the emphasis or the (action) values."""
+ErrorMeasure: TypeAlias = Literal["emphasis", "value", "ratio"]
+"""The exact function that predictions are compared with: the emphasis, the (action) values or the
+density ratio."""
 MEASURES: dict[Estimand, ErrorMeasure] = {
     "emphasis": "emphasis",
     "values": "value",
     "action_values": "value",
+    "ratio": "ratio",
 }
 MAX_STEPS = 10**12
 
@@ -92,8 +94,9 @@ def learning_curve(
     - `target`: The target policy; by default the problem's own.
     - `measure`: `emphasis` compares the prediction at $S_t$ with $m_\pi(S_t)$, over the
       distribution of $S_t$; `value` compares all predictions with $v_\pi$ in the norm of $d_\mu$,
-      or with $q_\pi$ in that of $\tilde d_\mu$ if they depend on the action. By default it is what
-      the learner estimates; one that says nothing of it must be told.
+      or with $q_\pi$ in that of $\tilde d_\mu$ if they depend on the action; `ratio` with the
+      [density_ratio] of the learner's discount in the norm of $d_\mu$. By default it is what the
+      learner estimates; one that says nothing of it must be told.
     - `initial`: The initial weights, as for [affine_map].
     """
     learner = as_learner(problem, learner, target)
@@ -143,14 +146,12 @@ def error_measure(learner: object, measure: ErrorMeasure | None = None) -> Error
     if learner.estimates is None:
         if measure is None:
             raise ValueError(
-                f"measure: not given, and {name} does not say what it estimates; 'emphasis' or "
-                "'value' is required"
+                f"measure: not given, and {name} does not say what it estimates; 'emphasis', "
+                "'value' or 'ratio' is required"
             )
         return measure
     noun = learner.estimates.replace("_", " ")
     noun = noun if noun.endswith("values") else f"the {noun}"
-    if learner.estimates not in MEASURES:
-        raise ValueError(f"learner: {name} estimates {noun}, whose exact error is not known")
     own = MEASURES[learner.estimates]
     if measure not in (None, own):
         raise ValueError(
@@ -211,7 +212,7 @@ def error_form(
     squares = affine.probability[:, None, None] * g[:, :, None] * g[:, None, :]
     form = np.zeros((len(affine.start), *squares.shape[1:]))
     np.add.at(form, affine.source, squares)
-    if measure == "value":
+    if measure != "emphasis":
         form = np.broadcast_to(np.tensordot(affine.stationary, form, axes=1), form.shape)
     return form
 
@@ -222,6 +223,8 @@ def truth(
     """Returns what the prediction should be, for everything that can happen in a step."""
     if measure == "emphasis":
         return oracle.emphasis(problem, target)[affine.state]
+    if measure == "ratio":
+        return oracle.density_ratio(problem, target, affine.discount)[affine.state]
     if _depends_on_action(affine):
         return oracle.action_values(problem, target)[affine.state, affine.action]
     return oracle.values(problem, target)[affine.state]

@@ -151,6 +151,7 @@ def small_steps(problem: Problem, factory: Factory, target: ArrayLike | None = N
         covariance=np.zeros((len(moving), len(moving))),
         names=[names[n] for n in moving],
         basis=np.eye(len(moving)),
+        discount=None if learner.discount is None else float(learner.discount),
     )
     zeta = _mean_traces(learner, traces)[traces.source]
     weight = traces.stationary[traces.source] * traces.probability

@@ -21,7 +21,7 @@ from emphatic.engine.stream import Stream
 
 from ...learners.test_learners import CONTRACT
 from ...strategies import build
-from ...transcriptions import DECAY, ZETA
+from ...transcriptions import DECAY, GAMMA, ZETA
 from . import host
 
 DTYPES = "float32", "float64"
@@ -30,7 +30,7 @@ VALUES, ACTION_VALUES = (
     ("rmsve", "value_projected_error"),
     ("rmsqe", "action_value_projected_error"),
 )
-FIXED = "fixed_point_distance"
+RATIO, FIXED = "ratio_error", "fixed_point_distance"
 SLOWED = schedules.polynomial(1.0, 0.6)
 
 
@@ -75,6 +75,20 @@ LEARNERS = {
         lambda m: lambda step_size: learners.elstd(learners.followon(), DECAY, step_size), VALUES
     ),
     "reverse_td": Case(lambda m: learners.reverse_td, (*EMPHASIS, FIXED)),
+    "gem-decay": Case(lambda m: lambda step_size: learners.gem(0.1, 0.1, step_size), EMPHASIS),
+    "tdec": Case(lambda m: learners.tdec, (*EMPHASIS, FIXED)),
+    "tderc": Case(lambda m: learners.tderc, (*EMPHASIS, FIXED)),
+    "expected_trace": Case(
+        lambda m: lambda step_size: learners.expected_trace(step_size, 3), EMPHASIS
+    ),
+    "lsgem": Case(lambda m: lambda step_size: learners.lsgem(step_size), EMPHASIS),
+    "cop_td": Case(lambda m: lambda step_size: learners.cop_td(step_size, GAMMA), (RATIO, FIXED)),
+    "gradient_cop_td": Case(
+        lambda m: lambda step_size: learners.gradient_cop_td(step_size, GAMMA, 0.1), (RATIO, FIXED)
+    ),
+    "gradient_dice": Case(
+        lambda m: lambda step_size: learners.gradient_dice(step_size, GAMMA, 0.1), (RATIO, FIXED)
+    ),
     "td": Case(lambda m: learners.td, (*VALUES, FIXED)),
     "etd-exact": Case(
         lambda m: lambda step_size: learners.etd(learners.exact(m), step_size), (*VALUES, FIXED)
@@ -82,6 +96,10 @@ LEARNERS = {
     "followon": Case(lambda m: lambda step_size: learners.followon(decay=step_size), EMPHASIS[:1]),
     "truncated": Case(lambda m: lambda step_size: learners.followon(length=3), EMPHASIS[:1]),
     "interest": Case(lambda m: lambda step_size: learners.followon(length=0), EMPHASIS[:1]),
+    "restarting": Case(lambda m: lambda step_size: learners.restarting(2, 1), EMPHASIS[:1]),
+    "periodic_etd": Case(
+        lambda m: lambda step_size: learners.periodic_etd(step_size, 2, 1), VALUES
+    ),
     "etd": Case(lambda m: lambda step_size: learners.etd(learners.followon(), step_size), VALUES),
     "gem-etd": Case(
         lambda m: lambda step_size: learners.etd(learners.gem(0.1, 0.1), step_size), VALUES
