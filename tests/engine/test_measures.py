@@ -17,6 +17,7 @@ from .. import transcriptions as plain
 from ..learners.test_learners import AFFINE, CONTRACT
 from ..plainly import plainly
 from ..strategies import as_sparse, build, of_anything, SHAPES
+from ..transcriptions import BETA, GAMMA, LAMBDA
 
 STEPS = 40
 OF_STATES = ["emphasis_error", "rmsve", "emphasis_projected_error", "value_projected_error"]
@@ -165,6 +166,11 @@ def swept(name: str, problem, target) -> Any:
         "gem": lambda step_size: learners.gem(step_size, 0.3),
         "gq2": lambda step_size: learners.gq2(step_size, 0.3),
         "etd-exact": lambda step_size: learners.etd(learners.exact(m), step_size),
+        "gem-decay": lambda step_size: learners.gem(step_size, 0.3, BETA),
+        "tderc": lambda step_size: learners.tderc(step_size, 0.3),
+        "cop_td": lambda step_size: learners.cop_td(step_size, GAMMA),
+        "gradient_cop_td": lambda step_size: learners.gradient_cop_td(step_size, GAMMA, 0.3),
+        "gradient_dice": lambda step_size: learners.gradient_dice(step_size, GAMMA, 0.3, LAMBDA),
     }.get(name) or getattr(learners, name)
 
 
@@ -277,6 +283,9 @@ def test_a_schedule_has_the_fixed_point_of_its_first_step():
     [
         (learners.followon(), "a trace moves with the chain"),
         (learners.followon(length=3), "a trace moves with the chain"),
+        (learners.expected_trace(0.1, 3), "a trace moves with the chain"),
+        (learners.periodic_etd(0.1, 3), "a trace moves with the chain"),
+        (learners.lsgem(1.0), "its step is not affine"),
         (learners.etd(learners.followon(), 0.1), "a trace moves with the chain"),
         (learners.td(0.1, 0.5), "a trace moves with the chain"),
         (learners.lstd(), "its step is not affine"),
@@ -362,4 +371,4 @@ def test_sparse_problems_have_the_measures_of_their_dense_ones():
 
 
 def test_every_measure_is_documented_and_tested():
-    assert set(MEASURES) == {*OF_STATES, *OF_ACTIONS, "fixed_point_distance"}
+    assert set(MEASURES) == {*OF_STATES, *OF_ACTIONS, "ratio_error", "fixed_point_distance"}

@@ -23,7 +23,7 @@ from emphatic.predict.stability import find_thresholds
 from .. import transcriptions
 from ..learners.test_learners import CONTRACT
 from ..plainly import plainly
-from ..strategies import build
+from ..strategies import build, of_anything
 
 ALPHA, ETA = 0.1, 0.3
 TRACED = (
@@ -37,14 +37,16 @@ TRACED = (
     "abtd",
 )
 TRACED += ("true_online_etd", "lstd", "elstd")
-AFFINE = [name for name in CONTRACT if name not in ("etd", "gem-etd", "etq", *TRACED)]
+REMEMBERING = ("expected_trace", "lsgem", "restarting", "periodic_etd")
+CURVED = ("etd", "gem-etd", "etq", *TRACED, *REMEMBERING)
+AFFINE = [name for name in CONTRACT if name not in CURVED]
 OF_VALUES = ("gq2", "gtd2", "tdc", "tdrc", "pgtd2", "td", "etd-exact")
 FEATURES = ("original", "one-hot", "zero-hot", "aliased")
 
 
 def make_learner(name, problem, target):
     """Returns a learner of the contract table, with the step size and the ridge given there."""
-    return CONTRACT[name][0](transcriptions.emphasis(problem, target))
+    return of_anything(CONTRACT[name][0](transcriptions.emphasis(problem, target)))
 
 
 def steps(problem, target, s, a):
@@ -104,6 +106,10 @@ def weight_labels(problem, name):
     """Returns the names of the weights of a learner, in the order of its state."""
     labels = []
     for weight, kind in transcriptions.LEARNERS[name][0].items():
+        if callable(kind):
+            shape = kind(problem.x.shape[1]).shape
+            labels += [weight + "".join(f"[{n}]" for n in index) for index in np.ndindex(shape)]
+            continue
         size = kind[1] if isinstance(kind, tuple) else "x"
         size = size if isinstance(size, int) else getattr(problem, size).shape[-1]
         labels += [f"{weight}[{number}]" for number in range(size)]
