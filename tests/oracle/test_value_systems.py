@@ -29,6 +29,15 @@ def test_the_key_matrices_of_the_two_states_are_those_published():
     np.testing.assert_allclose(problem.stationary @ oracle.emphasis(problem), 10.0)
 
 
+def test_tdrc_diverges_where_td_does_if_its_regularization_is_too_large():
+    r"""On the two states the determinant of its mean matrix is $A(A + \beta)$ with $A = -0.2$."""
+    problem = problems.two_state(discount=0.9)
+    for regularization, sign in ((0.0, 1), (0.19, 1), (0.21, -1), (1.0, -1)):
+        slowest = oracle.tdrc_system(problem, regularization=regularization).slowest_mode()
+        assert slowest is not None
+        assert np.sign(slowest) == sign
+
+
 def eliminated(system):
     """The mean field of the second half of the unknowns, once the first half has settled."""
     size = len(system.vector) // 2

@@ -18,9 +18,9 @@ def td(step_size: StepSize, trace_decay: Number = 0.0) -> Learner[ETDState[tuple
     $$
 
     TD(0) is [etd] with an emphasis of 1 everywhere; with a trace that is true only if the interest
-    is 1, too. The limit, where it converges, is the solution of [td_system], on-policy with
-    $\lambda = 1$ the projection $\Pi v_\pi$ (Precup, Sutton and Dasgupta, 2001). It starts from a
-    standard normal $\nu_0$.
+    is 1, too. The limit, where it converges, is the solution of [td_system]: with $\lambda = 1$ the
+    projection $\Pi v_\pi$, on-policy and off-policy (Precup, Sutton and Dasgupta, 2001). It starts
+    from a standard normal $\nu_0$.
 
     **Arguments:**
 

@@ -37,9 +37,10 @@ def tdrc(
     \end{aligned}
     $$
 
-    It is TDC with $\beta = 0$ and tends to TD as $\beta$ grows. Its limit is the fixed point of
-    both, the solution of [tdrc_system], if $\beta I + A^\top$ is not singular. It starts from
-    $\kappa_0 = 0$ and a standard normal $\nu_0$.
+    It is TDC with $\beta = 0$ and tends to TD as $\beta$ grows: where TD diverges, so does TDRC
+    with a $\beta$ that is too large (on [two_state] with $\gamma = 0.9$ one above 0.2). The fixed
+    point is that of both, the solution of [tdrc_system], if $\beta I + A^\top$ is not singular. It
+    starts from $\kappa_0 = 0$ and a standard normal $\nu_0$.
 
     **Arguments:**
 

@@ -64,7 +64,7 @@ def gtd2_system(
     h = \begin{bmatrix} b \\ 0 \end{bmatrix}.
     $$
     """
-    system = gradient_system(*_blocks(problem, target, trace_decay), ridge=0.0)
+    system = gradient_system(*value_blocks(problem, target, trace_decay), ridge=0.0)
     return replace(system, estimates="values", label=_label("GTD2", trace_decay))
 
 
@@ -100,7 +100,7 @@ def tdrc_system(
     singular.
     """
     checks.ridge(regularization, "regularization")
-    C, A, b = _blocks(problem, target, trace_decay)
+    C, A, b = value_blocks(problem, target, trace_decay)
     sizes, first = column_sizes(C), C
     regularized = sizes
     if regularization:
@@ -125,7 +125,7 @@ def htd_system(
     h = \begin{bmatrix} b \\ b \end{bmatrix}.
     $$
     """
-    C, A, b = _blocks(problem, target, trace_decay)
+    C, A, b = value_blocks(problem, target, trace_decay)
     own = TargetChain(problem, problem.behavior)
     A_mu, _ = _follow(problem, own, trace_decay, problem.stationary)
     system = stack([[A_mu.T, A], [A_mu.T - A.T, A]], [b, b], [column_sizes(C)] * 2)
@@ -244,8 +244,8 @@ def _label(name: str, decay: float) -> str:
     return f"{name}({decay:g})" if decay else name
 
 
-def _blocks(
-    problem: Problem, target: ArrayLike | None, decay: float
+def value_blocks(
+    problem: Problem, target: ArrayLike | None, decay: float = 0.0
 ) -> tuple[Matrix, Matrix, Float[np.ndarray, " k"]]:
     r"""$C$, and $A$ and $b$ of TD($\lambda$)."""
     d, x = problem.stationary, problem.x
