@@ -19,7 +19,7 @@ from .batch import Batch, sample_view, transition_view
 from .choice import BLOCK, Choice, Compiler, DeviceName, Engine, GPU_BLOCK, Work
 from .request import Axes, Learners, Measures, Targets
 from .stream import Stream
-from .tasks import CHUNK, Job, num_cores, OnProgress, Results, run_tasks, Task, Windows
+from .tasks import CHUNK, Job, num_cores, OnProgress, Results, run_tasks, seed_load, Task, Windows
 
 if TYPE_CHECKING:
     import xarray
@@ -247,11 +247,10 @@ def prepare(
         for name, factory in factories.items()
     }
     block_size = min(BLOCK, max(64, -(-sum(counts.values()) * len(targets) // num_parts)))
-    compiler = Compiler(
-        Stream(problem), engine, device, Work(num_seeds, num_steps, num_parts * num_seeds)
-    )
-    blocks = {"gpu": GPU_BLOCK, "cpu": block_size, "scan": BLOCK}
-    first_block = GPU_BLOCK if compiler.gpu else block_size
+    records_weights = "weights" in measures
+    work = Work(num_seeds, num_steps, num_windows, records_weights, num_parts * num_seeds)
+    compiler = Compiler(Stream(problem), engine, device, work)
+    blocks = {"cpu": block_size, "scan": BLOCK}
     precision = np.dtype(dtype)
     views = [transition_view(problem, policy, precision) for policy in targets.values()]
 
@@ -272,11 +271,15 @@ def prepare(
                         "which all lanes share; make one learner for each value"
                     ) from None
                 jobs.append(compiler.compile(name, number, batch))
-        fitting = blocks[compiler.places[name]]
+        if (place := compiler.places[name]) == "gpu":
+            fitting = min(block, compiler.lanes_per_task(jobs[0], counts[name]))
+        else:
+            fitting = blocks[place]
         if min(block, counts[name]) != min(fitting, counts[name]):
             return compile_jobs(name, fitting)
         return jobs
 
+    first_block = GPU_BLOCK if compiler.gpu is not None else block_size
     jobs = [job for name in factories for job in compile_jobs(name, first_block)]
     attributes = {"num_steps": num_steps, "record_every": record_every, "dtype": dtype}
     return Prepared(
@@ -285,7 +288,7 @@ def prepare(
         targets=targets,
         axes=axes,
         windows=Windows(num_steps, record_every),
-        record_weights="weights" in measures,
+        record_weights=records_weights,
         choices=compiler.choices,
         attributes={**attributes, "device": compiler.device_name},
     )
@@ -302,8 +305,7 @@ def bundle_tasks(jobs: Sequence[Job], seeds: list[int], block: int) -> list[Task
                 bundles.append([])
             bundles[-1].append(job)
         for bundle in bundles:
-            num_lanes = sum(job.batch.num_lanes for job in bundle)
-            count = experience.seeds_per_task(num_lanes, len(seeds))
+            count = experience.seeds_per_task(len(seeds), seed_load(bundle))
             tasks += [
                 Task(experience, bundle, first, seeds[first : first + count])
                 for first in range(0, len(seeds), count)

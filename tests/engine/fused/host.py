@@ -9,6 +9,7 @@ from emphatic.engine.fused import cpu
 from emphatic.engine.fused.kernels import Kernel, Thread, to_ptx
 from emphatic.engine.fused.llvm import Function, Value
 
+NUM_REGISTERS = 2**18  # of all cores
 LAUNCH = ("num_blocks", "block_size", "shared")
 
 
@@ -25,7 +26,7 @@ class Memory:
 class LoadedKernel:
     """A kernel of the host: each phase for all threads of a block, before the next one."""
 
-    def __init__(self, kernel: Kernel, registers: int):
+    def __init__(self, kernel: Kernel, registers: int, local_bytes: int):
         f = Function(kernel.name, [*kernel.arguments, *LAUNCH])
         num_blocks, threads, _ = (f.arguments[name] for name in LAUNCH)
 
@@ -42,10 +43,11 @@ class LoadedKernel:
         f.loop(num_blocks, [], emit_block)
         self._run = cpu.compile_function(f)
         self._shared = Memory(kernel.shared_bytes)
-        self.num_registers, self.local_bytes, self.launches = registers, 0, list[Any]()
+        self.num_registers, self.local_bytes = registers, local_bytes
+        self.launches = list[Any]()
 
     def num_resident(self, block_size: int) -> int:
-        return 512 // block_size * block_size
+        return NUM_REGISTERS // (self.num_registers * block_size) * block_size
 
     def launch(self, num_threads: int, block_size: int, arguments: Any) -> None:
         num_blocks = -(-num_threads // block_size)
@@ -60,19 +62,22 @@ class Device:
     def __init__(
         self,
         registers: dict[int, int] | None = None,  # of a thread, by how many lanes it has
+        local_bytes: dict[int, int] | None = None,
         shared_bytes: int = 2**16,
         free_bytes: int = 2**28,
     ):
-        self.registers = registers or {}
+        self.registers, self.local_bytes = registers or {}, local_bytes or {}
         self.shared_bytes, self.free_bytes = shared_bytes, free_bytes
-        self.num_cores, self.cycles = 512, 1e9
+        self.num_cores, self.double_ratio, self.cycles = 512, 2, 1e9
         self.kernels: list[tuple[Kernel, LoadedKernel]] = []
 
     def __str__(self) -> str:
         return "a GPU that is the host"
 
     def compile(self, kernel: Kernel) -> LoadedKernel:
-        loaded = LoadedKernel(kernel, self.registers.get(kernel.width, 32))
+        width = kernel.width
+        registers, local_bytes = self.registers.get(width, 32), self.local_bytes.get(width, 0)
+        loaded = LoadedKernel(kernel, registers, local_bytes)
         self.kernels.append((kernel, loaded))
         return loaded
 

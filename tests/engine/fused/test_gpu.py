@@ -93,6 +93,7 @@ def wide(step_size: Any) -> Learner:
 
 
 OTHERS = {
+    "light": Case(lambda m: lambda step_size: learners.gem(step_size, 0.1), EMPHASIS[:1]),
     "scheduled": Case(lambda m: scheduled, EMPHASIS),
     "noisy": Case(lambda m: noisy),
     "wide": Case(lambda m: wide),
@@ -326,25 +327,34 @@ def test_the_drawing_kernel_makes_the_rows_of_the_cpu_engine():
 # Widths and blocks
 
 
-def widths(registers: dict[int, int], num_seeds: int) -> int:
-    """The width that is chosen if kernels of 64 lanes need so many registers."""
+def width(device: host.Device, num_seeds: int) -> int:
+    """The width that is chosen for 64 lanes, where loads of rows take most of the time."""
     stream = problem_and_stream("float32")[2]
-    program = gpu.Program(batch("td", "float32", 64), stream, host.Device(registers))
-    return program.begin(range(num_seeds)).width
+    return gpu.Program(batch("light", "float32", 64), stream, device).choose_width(num_seeds)
 
 
 @pytest.mark.parametrize(
-    ("registers", "num_seeds", "expected"),
+    ("device", "num_seeds", "expected"),
     [
-        ({1: 30, 2: 50, 4: 90}, 32, 4),
-        ({1: 30, 2: 50, 4: 129}, 32, 2),
-        ({1: 30, 2: 50, 4: 90}, 16, 2),
-        ({1: 30, 2: 50, 4: 90}, 8, 1),
-        ({1: 255, 2: 255, 4: 255}, 32, 1),
+        ({}, 32, 2),
+        ({}, 8, 1),
+        ({"registers": {2: 4000}}, 32, 4),
+        ({"local_bytes": {2: 8}}, 32, 4),
+        ({"local_bytes": {2: 8, 4: 8}}, 32, 1),
+        ({"local_bytes": {1: 8, 2: 8, 4: 8}}, 32, 1),
     ],
 )
-def test_a_thread_has_more_lanes_where_registers_and_threads_allow_it(
-    registers, num_seeds, expected
-):
-    """The small GPU of the tests runs 512 threads at the same time; 64 lanes of each seed."""
-    assert widths(registers, num_seeds) == expected
+def test_a_thread_has_more_lanes_where_that_is_faster(device, num_seeds, expected):
+    """Not where cores would be idle, too few threads run at a time, or states leave registers."""
+    assert width(host.Device(**device), num_seeds) == expected
+
+
+def test_numbers_that_never_change_are_no_loads():
+    """They are part of the instructions: in registers they would take most of them."""
+    step = StepProgram(batch("td", "float32"), problem_and_stream("float32")[2])
+    assert step.fixed_table.size > 50
+    ptx = to_ptx(learning_kernel(step, 1, 2**20))
+    of_lanes = step.num_lane_values + step.batch.num_state + len(step.batch.measures)
+    of_rows, of_chunks, of_steps, of_copy = step.table_width("row", 4) // 4 + 1, 2, 1, 1
+    num_loads = len(re.findall(r"\bld\.(?!param)", ptx))
+    assert num_loads <= of_lanes + of_rows + of_chunks + of_steps + of_copy
