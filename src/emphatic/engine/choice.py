@@ -141,6 +141,9 @@ class Compiler:
         if self.device == "auto" and there >= cpu_seconds(program.step, self.work):
             return None
         program.choose_width(self.work.num_seeds)
-        if "gpu" not in self.experience:
-            self.experience["gpu"] = gpu.Experience(self.stream, device)
+        source = cast("gpu.Experience | None", self.experience.get("gpu"))
+        source = source or gpu.Experience(self.stream, device)
+        load = seed_load([Job("", 0, batch, program, source)])
+        source.require_memory(load.row_bytes + load.num_bytes // load.num_lanes)
+        self.experience["gpu"] = source
         return program

@@ -39,6 +39,7 @@ class Load(NamedTuple):
 
     num_lanes: int
     num_bytes: int  # of memory, with a slice of one chunk
+    row_bytes: int  # and of these the rows, which all lanes share
     chunk_seconds: float  # that a chunk takes at least, as far as it is known
 
 

@@ -85,7 +85,7 @@ def seed_load(jobs: Sequence[Job]) -> Load:
     rows = CHUNK * step_bytes(jobs)
     seconds = sum(job.program.step_seconds for job in jobs)
     num_lanes = sum(batch.num_lanes for batch in batches)
-    return Load(num_lanes, states + results + rows, CHUNK * seconds)
+    return Load(num_lanes, states + results + rows, rows, CHUNK * seconds)
 
 
 @dataclass

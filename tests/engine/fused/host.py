@@ -1,11 +1,13 @@
 """A GPU that is the host: the bodies of kernels in loops over blocks and threads."""
 
 import ctypes
+from threading import RLock
 from typing import Any
 
 import numpy as np
 
 from emphatic.engine.fused import cpu
+from emphatic.engine.fused.device import DeviceError
 from emphatic.engine.fused.kernels import Kernel, Thread, to_ptx
 from emphatic.engine.fused.llvm import Function, Value
 
@@ -16,11 +18,16 @@ LAUNCH = ("num_blocks", "block_size", "shared")
 class Memory:
     """Bytes of the host, aligned as those of a GPU are."""
 
-    def __init__(self, num_bytes: int):
+    def __init__(self, num_bytes: int, device: "Device | None" = None):
+        self._num_bytes, self._device = num_bytes, device
         self.bytes = np.zeros(num_bytes + 256, np.uint8)
         first = -self.bytes.ctypes.data % 256
         self.bytes = self.bytes[first : first + num_bytes]
         self.address = self.bytes.ctypes.data
+
+    def __del__(self) -> None:
+        if self._device is not None:
+            self._device.take(-self._num_bytes)
 
 
 class LoadedKernel:
@@ -68,6 +75,7 @@ class Device:
     ):
         self.registers, self.local_bytes = registers or {}, local_bytes or {}
         self.shared_bytes, self.free_bytes = shared_bytes, free_bytes
+        self.lock, self.used, self.most_used = RLock(), 0, 0
         self.num_cores, self.double_ratio, self.cycles = 512, 2, 1e9
         self.kernels: list[tuple[Kernel, LoadedKernel]] = []
 
@@ -85,8 +93,17 @@ class Device:
         """The PTX of the kernel that was compiled last."""
         return to_ptx(self.kernels[-1][0])
 
+    def take(self, num_bytes: int) -> None:
+        with self.lock:
+            self.free_bytes -= num_bytes
+            self.used += num_bytes
+            self.most_used = max(self.used, self.most_used)
+
     def allocate(self, num_bytes: int) -> Memory:
-        return Memory(num_bytes)
+        if num_bytes > self.free_bytes:
+            raise DeviceError("device: the memory of the GPU is taken; device='cpu' needs none")
+        self.take(num_bytes)
+        return Memory(num_bytes, self)
 
     def upload(self, array: np.ndarray, memory: Any, offset: int = 0) -> None:
         assert offset + array.nbytes <= memory.bytes.nbytes

@@ -11,8 +11,9 @@ import pytest
 from emphatic import Learner, learners, oracle, schedules
 from emphatic.agents import actor_critic, over_states
 from emphatic.engine.batch import Batch, sample_view, transition_view
-from emphatic.engine.experience import Chunks
+from emphatic.engine.experience import Chunks, Load
 from emphatic.engine.fused import cpu, gpu
+from emphatic.engine.fused.device import DeviceError
 from emphatic.engine.fused.kernels import learning_kernel, to_ptx
 from emphatic.engine.fused.program import StepProgram
 from emphatic.engine.fused.schedule import Node
@@ -322,6 +323,36 @@ def test_the_drawing_kernel_makes_the_rows_of_the_cpu_engine():
         np.testing.assert_array_equal(found, numbers)
         time += num_steps
     assert ".local" not in device.ptx()
+
+
+# Memory and time
+
+
+@pytest.mark.parametrize(
+    ("num_seeds", "load", "expected"),
+    [
+        (1000, Load(8, 100, 0, 1e-9), 500),  # two tasks
+        (1000, Load(8, 10**6, 0, 1e-9), 16),  # each of a quarter of the memory
+        (1000, Load(8, 100, 0, 1e-2), 10),  # whose chunks take a tenth of a second
+        (1000, Load(2**30, 100, 0, 1e-9), 2),  # and that one launch can have
+    ],
+)
+def test_seeds_are_cut_into_tasks_that_fit_and_take_turns(num_seeds, load, expected):
+    stream = problem_and_stream("float32")[2]
+    device = host.Device(free_bytes=2**26 + 2**20)
+    experience = gpu.Experience(stream, device)
+    device.free_bytes = 2**26
+    assert experience.seeds_per_task(num_seeds, load) == expected
+
+
+def test_lanes_that_no_memory_has_room_for_are_an_error_with_sizes():
+    stream = problem_and_stream("float32")[2]
+    experience = gpu.Experience(stream, host.Device())
+    message = (
+        r"device: this takes 954 MiB of the GPU's memory at least, of which 25[56] MiB are free"
+    )
+    with pytest.raises(DeviceError, match=message):
+        experience.seeds_per_task(2, Load(5, 10**9, 0, 1e-9))
 
 
 # Widths and blocks

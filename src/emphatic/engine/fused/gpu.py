@@ -109,25 +109,32 @@ class Experience:
         """Half of what is free, so that a second process finds room."""
         return self.device.free_bytes // 2
 
+    def require_memory(self, num_bytes: int) -> None:
+        """A [DeviceError] if the memory that is free has no room for so much."""
+        free = self.device.free_bytes
+        if num_bytes > free:
+            raise DeviceError(
+                f"device: this takes {describe_bytes(num_bytes)} of the GPU's memory at least, of "
+                f"which {describe_bytes(free)} are free; wait until others have finished, or take "
+                "fewer lanes; device='cpu' needs none"
+            )
+
     def seeds_per_task(self, num_seeds: int, load: Load) -> int:
         """Returns how many seeds give two tasks at least, with slices that fit and are short."""
+        self.require_memory(load.num_bytes)
         by_memory = self.memory_bytes // (NUM_TASKS * load.num_bytes)
-        if not by_memory:
-            raise DeviceError(
-                f"device: a seed of {load.num_lanes:,} lanes takes "
-                f"{describe_bytes(load.num_bytes)} of the GPU's memory, of which "
-                f"{describe_bytes(self.device.free_bytes)} are free; wait until others have "
-                "finished, or take fewer lanes; device='cpu' needs none"
-            )
         by_time = int(SLICE / load.chunk_seconds)
         limits = -(-num_seeds // NUM_TASKS), by_memory, by_time, MAX_THREADS // load.num_lanes
         return max(1, min(limits))
 
     def lanes_per_task(self, num_lanes: int, num_seeds: int, load: Load) -> int:
         """Returns how many of the lanes give tasks of which two fit, and two for a single seed."""
-        fitting = load.num_lanes * self.memory_bytes // (NUM_TASKS * load.num_bytes)
         share = num_lanes if num_seeds >= NUM_TASKS else max(MIN_LANES, -(-num_lanes // NUM_TASKS))
-        return max(1, min(share, fitting))
+        lane_bytes = (load.num_bytes - load.row_bytes) // load.num_lanes
+        fitting = (self.memory_bytes // NUM_TASKS - load.row_bytes) // max(1, lane_bytes)
+        if fitting >= min(share, load.num_lanes):
+            return share
+        return 1 << max(0, fitting.bit_length() - 1)  # with room for more programs
 
 
 @dataclass
