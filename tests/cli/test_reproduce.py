@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from emphatic import cli, report
-from emphatic.cli import experiments
+from emphatic.cli import figures
 from emphatic.experiments import completion, store
 from emphatic.figures import FIGURES, policy_evaluation
 from emphatic.figures.figure import parts_from
@@ -229,8 +229,8 @@ def test_a_trial_of_all_figures_lives_apart_from_their_results(monkeypatch, tmp_
     def make(name, out, _, **options):
         folders.append(out / name)
 
-    monkeypatch.setattr(experiments, "_reproduce_figure", make)
-    monkeypatch.setattr(experiments, "use_cores", lambda runs: None)
+    monkeypatch.setattr(figures, "_reproduce_figure", make)
+    monkeypatch.setattr(figures, "use_cores", lambda runs: None)
     monkeypatch.setattr(report, "from_folder", lambda folder: folders.append(folder))
     monkeypatch.setattr(report, "write", lambda page, *_: folders.append(page))
     out = tmp_path / "results"

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import _work as work
 from .._files import atomic_write
+from ..types import DeviceName
 from .output import printable, shell_command
 from .parsing import parse_options, parse_path
 
@@ -46,6 +47,8 @@ class TrainOptions:
     """Treat a time limit as the end of the task, as in the paper's experiment."""
     max_steps: int | None = None
     """The time limit of evaluations, if the environment has none."""
+    device: DeviceName = "auto"
+    """Where JAX trains; auto: as JAX chooses. The bits of a training depend on it."""
     plot: bool = False
     """Also draw the curves, to curves.png in the same folder."""
     tensorboard: bool = False
@@ -133,8 +136,9 @@ def train_command(arguments: list[str]) -> None:
     finally:
         if board is not None:
             board.close()
+    curves = read_curves(options.out / CURVES)
     if options.plot:
-        content = figure.render(read_curves(options.out / CURVES), "png")
+        content = figure.render(curves, "png")
         with atomic_write(options.out / "curves.png") as file:
             file.write(content)
     if was_finished:
@@ -142,6 +146,7 @@ def train_command(arguments: list[str]) -> None:
         note = f"already there: {size} in {options.out}; larger --steps or --runs extend them"
         print(printable(note))
     else:
+        print(printable(f"trained on {curves.attrs['device']}"))
         print(printable(f"written to {options.out}: {tables.list_names(options.out)}"))
     commands = (shell_command("emphatic", name, options.out) for name in ("evaluate", "report"))
     print(f"next: {', '.join(commands)}")

@@ -3,6 +3,7 @@
 import warnings
 from typing import Literal, NamedTuple, TYPE_CHECKING, TypeAlias
 
+from ..types import DeviceName
 from . import scan
 from .batch import Batch
 from .experience import Experience, Program
@@ -17,8 +18,6 @@ BLOCK, GPU_BLOCK = 4096, 2**20  # lanes that one call advances on a CPU, and on 
 
 Engine: TypeAlias = Literal["auto", "fused", "scan"]
 """What runs learners: `fused` is native code, `scan` is JAX, `auto` chooses."""
-DeviceName: TypeAlias = Literal["auto", "cpu", "gpu"]
-"""Where fused learners run; `auto` takes a GPU where one is there and the work is worth it."""
 
 
 class Choice(NamedTuple):
@@ -36,17 +35,40 @@ class Work(NamedTuple):
     num_threads: int = 1
 
 
+def count_gpus(device: DeviceName, engine: Engine = "auto") -> tuple[int, str]:
+    """Counts the GPUs that fused learners may use, if any is asked for, or says why none can be.
+
+    A `ValueError` where it has to be one.
+    """
+    if device == "cpu" or (device == "auto" and engine == "scan"):
+        return 0, ""
+    from .fused.cuda import count_devices, DeviceError, find_device
+
+    try:
+        find_device()
+        return count_devices(), ""
+    except DeviceError as error:
+        if device == "gpu":
+            raise
+        return 0, str(error).removeprefix("device: ").partition(";")[0]
+
+
 class Compiler:
     """Chooses an engine and a device for each learner, compiles it, and remembers the choice."""
 
     def __init__(
-        self, stream: Stream, engine: Engine, device: DeviceName = "cpu", work: Work | None = None
+        self,
+        stream: Stream,
+        engine: Engine,
+        device: DeviceName = "cpu",
+        work: Work | None = None,
+        gpu: int = 0,  # its number, if there are several
     ):
         self.stream, self.engine, self.device, self.work = stream, engine, device, work or Work()
         self.experience: dict[str, Experience] = {}  # one for each engine and device
         self.choices: dict[str, Choice] = {}
         self.places: dict[str, str] = {}  # of learners: whose experience they learn from
-        self.gpu, self._no_gpu = self._find_gpu()
+        self.gpu, self._no_gpu = self._find_gpu(gpu)
 
     @property
     def device_name(self) -> str:
@@ -55,7 +77,7 @@ class Compiler:
         names["scan"] = "JAX"
         return " and ".join(names[place] for place in dict.fromkeys(self.places.values()))
 
-    def _find_gpu(self) -> "tuple[Device | None, str]":
+    def _find_gpu(self, number: int) -> "tuple[Device | None, str]":
         """Returns the GPU, if one is asked for, or why there is none."""
         if self.device == "cpu" or self.engine == "scan":
             if self.device == "gpu":
@@ -64,7 +86,7 @@ class Compiler:
         from .fused.cuda import DeviceError, find_device
 
         try:
-            return find_device(), ""
+            return find_device(number), ""
         except DeviceError as error:
             if self.device == "gpu":
                 raise
