@@ -97,6 +97,7 @@ def train_command(arguments: list[str]) -> None:
     use_cores(options.runs)
     from .. import _validation as checks
     from ..deep.plan import CURVES, is_finished, require_room
+    from ..deep.streams import find_devices
     from ..deep.training import train
     from ..experiments.curves import read_curves
     from ..figures import training as figure
@@ -105,6 +106,7 @@ def train_command(arguments: list[str]) -> None:
     checks.count("steps", options.steps)
     checks.count("runs", options.runs)
     checks.seed(options.seed)
+    device = find_devices(options.device)[0].device_kind
     require_room(options.runs, options.steps)
     size = f"train: {options.runs:,} runs of {options.steps:,} steps"
     work.require_time(size, FASTEST * options.runs * options.steps, options.yes)
@@ -136,9 +138,8 @@ def train_command(arguments: list[str]) -> None:
     finally:
         if board is not None:
             board.close()
-    curves = read_curves(options.out / CURVES)
     if options.plot:
-        content = figure.render(curves, "png")
+        content = figure.render(read_curves(options.out / CURVES), "png")
         with atomic_write(options.out / "curves.png") as file:
             file.write(content)
     if was_finished:
@@ -146,8 +147,8 @@ def train_command(arguments: list[str]) -> None:
         note = f"already there: {size} in {options.out}; larger --steps or --runs extend them"
         print(printable(note))
     else:
-        print(printable(f"trained on {curves.attrs['device']}"))
         print(printable(f"written to {options.out}: {tables.list_names(options.out)}"))
+        print(printable(f"trained on {device}"))
     commands = (shell_command("emphatic", name, options.out) for name in ("evaluate", "report"))
     print(f"next: {', '.join(commands)}")
 
