@@ -224,10 +224,11 @@ def test_ctrl_c_before_anything_is_finished_is_one_line(capsys, monkeypatch, tmp
 
 
 def test_a_trial_of_all_figures_lives_apart_from_their_results(monkeypatch, tmp_path, capsys):
-    folders = []
+    folders, devices = [], []
 
     def make(name, out, _, **options):
         folders.append(out / name)
+        devices.append(options["device"])
 
     monkeypatch.setattr(figures, "_reproduce_figure", make)
     monkeypatch.setattr(figures, "use_cores", lambda runs: None)
@@ -237,3 +238,10 @@ def test_a_trial_of_all_figures_lives_apart_from_their_results(monkeypatch, tmp_
     assert run(capsys, "reproduce", "all", "--quick", "--out", str(out))[0] == 0
     trial = tmp_path / "results-quick"
     assert folders == [*2 * [trial / name for name in FIGURES], trial / "report.html"]
+    assert devices == [None] * len(FIGURES)  # of each figure its own default
+    monkeypatch.setattr(figures, "settle_device", lambda device: "cpu")
+    assert run(capsys, "reproduce", "all", "--device", "auto", "--out", str(out))[0] == 0
+    assert dict(zip(FIGURES, devices[4:], strict=True)) == {
+        **dict.fromkeys(FIGURES, "cpu"),
+        "control": "auto",
+    }

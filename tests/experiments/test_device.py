@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from emphatic.experiments import (
     completion,
     estimate,
     Experiment,
+    groups,
     run,
     store,
     toml,
@@ -244,6 +246,51 @@ def test_what_is_estimated_runs_where_the_experiment_will_run(plug_in, calls):
     assert found.num_bytes == pytest.approx(expected.num_bytes, rel=0.1)
     assert found.devices[0].startswith("GPU 0 that is the host")
     assert expected.devices[0].startswith("CPU")
+
+
+# Groups, without an engine
+
+
+def report(updates: int, num_updates: int) -> None:
+    """Nobody looks at the progress."""
+
+
+def test_units_in_a_row_that_differ_in_their_runs_alone_are_a_group():
+    cases = toml.parse(TEXT.replace('["one-hot"]', '["one-hot", "original"]')).units
+    whole, fewer = cases[:3], dataclasses.replace(cases[1], grid={"step_size": (0.01,)})
+    for units, limit, sizes in (
+        (whole, 9, [3]),
+        (whole, 2, [2, 1]),
+        (whole, 1, [1, 1, 1]),
+        ((*whole, *cases[3:6]), 9, [3, 3]),  # another learner
+        ((*whole, *cases[6:9]), 9, [3, 3]),  # another case
+        ((whole[0], fewer, whole[2]), 9, [1, 1, 1]),  # another grid
+        ((whole[0], None, whole[1], whole[2]), 9, [1, 2]),  # none is free for a while
+        ((None, whole[0]), 1, [0, 1]),
+    ):
+        claims = (unit and (unit, report) for unit in units)
+        found = groups.group_claims(claims, lambda _, limit=limit: limit)
+        assert [len(group) for group in found] == sizes
+
+
+def test_where_a_gpu_fails_the_others_finish_what_they_have_begun():
+    failed, begun = Event(), list[int]()
+
+    def compute_group(units: Any, on_progress: Any, gpu: int) -> Any:
+        begun.append(gpu)
+        if gpu == 0:
+            failed.set()
+            raise ValueError("it is broken")
+        assert failed.wait(10)
+        on_progress(1, 2)
+        return [xarray.Dataset() for _ in units]
+
+    bundles = ([(unit, report)] for unit in ON_CPU.units)
+    done = []
+    with pytest.raises(ValueError, match="it is broken"):
+        done.extend(unit for unit, _ in groups.compute_groups(bundles, 2, compute_group))
+    assert done == [ON_CPU.units[1]]
+    assert sorted(begun) == [0, 1]  # and no other
 
 
 # `auto`, and what cannot run
