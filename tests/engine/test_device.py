@@ -26,13 +26,13 @@ def problem() -> Any:
 def gpu(monkeypatch) -> host.Device:
     """A GPU that is the host."""
     device = host.Device()
-    monkeypatch.setattr(cuda, "find_device", lambda: device)
+    monkeypatch.setattr(cuda, "find_device", lambda number=0: device)
     return device
 
 
 @pytest.fixture
 def no_gpu(monkeypatch) -> None:
-    def fail() -> Any:
+    def fail(number: int = 0) -> Any:
         raise cuda.DeviceError("device: no driver of NVIDIA is installed; device='cpu' needs none")
 
     monkeypatch.setattr(cuda, "find_device", fail)

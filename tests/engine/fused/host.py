@@ -49,7 +49,7 @@ class LoadedKernel:
 
         f.loop(num_blocks, [], emit_block)
         self._run = cpu.compile_function(f)
-        self._shared = Memory(kernel.shared_bytes)
+        self._shared_bytes = kernel.shared_bytes
         self.num_registers, self.local_bytes = registers, local_bytes
         self.launches = list[Any]()
 
@@ -59,8 +59,9 @@ class LoadedKernel:
     def launch(self, num_threads: int, block_size: int, arguments: Any) -> None:
         num_blocks = -(-num_threads // block_size)
         self.launches.append((num_threads, block_size))
-        self._shared.bytes[:] = 0xFF  # NaN, where nothing was copied
-        self._run(*arguments, num_blocks, block_size, self._shared.address)
+        shared = Memory(self._shared_bytes)  # of this launch: others may run at the same time
+        shared.bytes[:] = 0xFF  # NaN, where nothing was copied
+        self._run(*arguments, num_blocks, block_size, shared.address)
 
 
 class Device:

@@ -1,6 +1,7 @@
 """The driver of a GPU, as a stand-in: what it is asked for, and what is said when it fails."""
 
 import ctypes
+import sys
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -133,6 +134,15 @@ def test_a_gpu_says_what_it_is():
     assert device.free_bytes == 10**9 + 200  # which the process keeps and does not use
     assert 2 * (device.shared_bytes + 1024) <= 233_472  # two blocks and the driver's part of each
     assert isinstance(device, Device)
+
+
+def test_gpus_are_counted_and_have_numbers(monkeypatch):
+    driver = Driver()
+    vars(driver)["_cuDeviceGetCount"] = lambda: (2,)
+    monkeypatch.setitem(sys.modules, "cuda.bindings.driver", driver)
+    assert cuda.count_devices() == 2
+    assert str(cuda.find_device(1)) == str(cuda.find_device())
+    assert [call[1] for call in driver.calls if call[0] == "cuDeviceGet"] == [1, 0]
 
 
 def without_driver() -> Driver:

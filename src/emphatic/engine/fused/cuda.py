@@ -235,30 +235,45 @@ def check(driver: ModuleType, name: str, results: tuple[Handle, ...]) -> Handle:
     return values[0] if len(values) == 1 else tuple(values)
 
 
-def find_device() -> Device:
-    """Returns the first GPU that this process may use; a [DeviceError] where there is none."""
+def find_device(number: int = 0) -> Device:
+    """Returns a GPU that this process may use, the first one by default; a [DeviceError] where
+    there is none."""
+    return open_device(_find_driver(), number)
+
+
+def count_devices() -> int:
+    """Returns how many GPUs this process may use; a [DeviceError] where there is none."""
+    return _count(_find_driver())
+
+
+def open_device(driver: ModuleType, number: int = 0) -> Device:
+    """Returns a GPU of a driver."""
+    _count(driver)
+    return Device(driver, number)
+
+
+def _find_driver() -> ModuleType:
     try:
-        driver = importlib.import_module("cuda.bindings.driver")
+        return importlib.import_module("cuda.bindings.driver")
     except ImportError:
         raise DeviceError(
             f"device: a GPU needs the package cuda-bindings, the extra 'cuda'; {CPU}"
         ) from None
-    return open_device(driver)
 
 
-def open_device(driver: ModuleType) -> Device:
-    """Returns the first GPU of a driver."""
+def _count(driver: ModuleType) -> int:
+    """Begins to use a driver, and returns how many GPUs it has."""
     try:
         results = driver.cuInit(0)
     except RuntimeError:  # its library is not there
         raise DeviceError(f"device: no driver of NVIDIA is installed; {CPU}") from None
-    has_device = results[0] != driver.CUresult.CUDA_ERROR_NO_DEVICE
-    if has_device:
+    count = 0
+    if results[0] != driver.CUresult.CUDA_ERROR_NO_DEVICE:
         check(driver, "cuInit", results)
-        has_device = check(driver, "cuDeviceGetCount", driver.cuDeviceGetCount()) > 0
-    if not has_device:
+        count = check(driver, "cuDeviceGetCount", driver.cuDeviceGetCount())
+    if count == 0:
         raise DeviceError(f"device: no GPU is to be seen (CUDA_VISIBLE_DEVICES?); {CPU}")
-    return Device(driver)
+    return count
 
 
 def cache_folder() -> Path:
