@@ -2,7 +2,7 @@
 
 import re
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
@@ -202,7 +202,9 @@ def test_a_kernel_rounds_as_written_and_needs_no_memory_for_its_state(name, dtyp
 # Kernels on the host
 
 SEEDS = [5, 2**40 + 3, 7]
-CHUNKS = np.array([37, 40, 1]), np.array([0, 0, 1])
+Slices: TypeAlias = list[tuple[np.ndarray, np.ndarray]]
+"""For each slice its chunks' lengths, and their windows."""
+SLICES: Slices = [(np.array([37]), np.array([0])), (np.array([40, 1]), np.array([0, 1]))]
 
 
 def bits(numbers: np.ndarray) -> np.ndarray:
@@ -211,41 +213,46 @@ def bits(numbers: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(numbers), np.nan, numbers).astype(numbers.dtype).view(kind)
 
 
-def on_cpu(of: Batch, seeds: list[int], keeps_states: bool = True) -> list[list[np.ndarray]]:
-    """Sums, divergence and weights of two slices, the first of which ends within a window."""
+def on_cpu(
+    of: Batch, seeds: list[int], keeps_states: bool = True, slices: Slices = SLICES
+) -> list[list[np.ndarray]]:
+    """Sums, divergence and weights of slices, the first of which may end within a window."""
     stream = problem_and_stream(of.dtype.name)[2]
-    return _advance(of, cpu.Experience(stream), cpu.Program(of, stream), seeds, keeps_states, True)
+    experience, program = cpu.Experience(stream), cpu.Program(of, stream)
+    parts = [_advance(of, experience, program, [seed], keeps_states, slices) for seed in seeds]
+    return [
+        [np.concatenate(arrays, axis=2) for arrays in zip(*slices, strict=True)]
+        for slices in zip(*parts, strict=True)
+    ]
 
 
 def on_gpu(
-    of: Batch, seeds: list[int], device: Any, width: int, keeps_states: bool = True
+    of: Batch,
+    seeds: list[int],
+    device: Any,
+    width: int | None,
+    keeps_states: bool = True,
+    slices: Slices = SLICES,
 ) -> list[list[np.ndarray]]:
     stream = problem_and_stream(of.dtype.name)[2]
     experience, program = gpu.Experience(stream, device), gpu.Program(of, stream, device, width)
-    return _advance(of, experience, program, seeds, keeps_states, False)
+    return _advance(of, experience, program, seeds, keeps_states, slices)
 
 
 def _advance(
-    of: Batch, experience: Any, program: Any, seeds: list[int], keeps_states: bool, one_by_one: bool
+    of: Batch, experience: Any, program: Any, seeds: list[int], keeps_states: bool, slices: Slices
 ) -> list[list[np.ndarray]]:
-    results = []
-    for part in [[seed] for seed in seeds] if one_by_one else [seeds]:
-        position, states, time = experience.begin(part), program.begin(part), 0
-        sums = np.zeros((1, len(of.measures), len(part), of.num_lanes))
-        found = []
-        for lengths, windows in ((CHUNKS[0][:1], CHUNKS[1][:1]), (CHUNKS[0][1:], CHUNKS[1][1:])):
-            chunks = Chunks(lengths, windows, keeps_states)
-            sums = np.pad(sums, [(0, chunks.num_windows - 1), (0, 0), (0, 0), (0, 0)])
-            position, rows = experience.advance(part, time, position, int(lengths.sum()))
-            states, sums, diverged, history = program.advance(rows, time, chunks, states, sums)
-            found.append([sums, diverged[:, None].astype(float), history])
-            time += int(lengths.sum())
-            sums = sums[:1]
-        results.append(found)
-    return [
-        [np.concatenate([part[n][m] for part in results], axis=2) for m in range(3)]
-        for n in range(2)
-    ]
+    position, states, time = experience.begin(seeds), program.begin(seeds), 0
+    sums, results = np.zeros((0, len(of.measures), len(seeds), of.num_lanes)), []
+    for lengths, windows in slices:
+        chunks = Chunks(lengths, windows, keeps_states)
+        sums = np.pad(sums, [(0, chunks.num_windows - len(sums)), (0, 0), (0, 0), (0, 0)])
+        position, rows = experience.advance(seeds, time, position, int(lengths.sum()))
+        states, sums, diverged, history = program.advance(rows, time, chunks, states, sums)
+        results.append([sums, diverged[:, None].astype(float), history])
+        time += int(lengths.sum())
+        sums = sums[-1:]  # in which the next slice goes on
+    return results
 
 
 def assert_same(found: Any, expected: Any) -> None:
