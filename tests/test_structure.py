@@ -228,6 +228,7 @@ ROLES = {
     "experiments": "the folder, and its commands",
     "export": "of results, and its command",
     "figure": "the record, and each figure that is a folder",
+    "figures": "the folder, and their command",
     "followon": "learned and known",
     "gymnasium": "as a table and as a simulation",
     "plan": "of a store, and of a training: what a folder is",

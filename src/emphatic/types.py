@@ -35,6 +35,8 @@ StateFeatures: TypeAlias = Annotated[ArrayLike, Real[np.ndarray, "s n"]]
 """A row of features for each state, as an array or lists."""
 Estimand: TypeAlias = Literal["emphasis", "values", "action_values", "ratio"]
 """The exact function that a learner estimates."""
+DeviceName: TypeAlias = Literal["auto", "cpu", "gpu"]
+"""What computes; `auto` takes a GPU where one is there and the work is worth it."""
 
 
 class Sample(eqx.Module):

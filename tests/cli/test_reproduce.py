@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from emphatic import cli, report
-from emphatic.cli import experiments
+from emphatic.cli import figures
 from emphatic.experiments import completion, store
 from emphatic.figures import FIGURES, policy_evaluation
 from emphatic.figures.figure import parts_from
@@ -224,16 +224,24 @@ def test_ctrl_c_before_anything_is_finished_is_one_line(capsys, monkeypatch, tmp
 
 
 def test_a_trial_of_all_figures_lives_apart_from_their_results(monkeypatch, tmp_path, capsys):
-    folders = []
+    folders, devices = [], []
 
     def make(name, out, _, **options):
         folders.append(out / name)
+        devices.append(options["device"])
 
-    monkeypatch.setattr(experiments, "_reproduce_figure", make)
-    monkeypatch.setattr(experiments, "use_cores", lambda runs: None)
+    monkeypatch.setattr(figures, "_reproduce_figure", make)
+    monkeypatch.setattr(figures, "use_cores", lambda runs: None)
     monkeypatch.setattr(report, "from_folder", lambda folder: folders.append(folder))
     monkeypatch.setattr(report, "write", lambda page, *_: folders.append(page))
     out = tmp_path / "results"
     assert run(capsys, "reproduce", "all", "--quick", "--out", str(out))[0] == 0
     trial = tmp_path / "results-quick"
     assert folders == [*2 * [trial / name for name in FIGURES], trial / "report.html"]
+    assert devices == [None] * len(FIGURES)  # of each figure its own default
+    monkeypatch.setattr(figures, "settle_device", lambda device: "cpu")
+    assert run(capsys, "reproduce", "all", "--device", "auto", "--out", str(out))[0] == 0
+    assert dict(zip(FIGURES, devices[4:], strict=True)) == {
+        **dict.fromkeys(FIGURES, "cpu"),
+        "control": "auto",
+    }

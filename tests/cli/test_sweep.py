@@ -9,8 +9,10 @@ import pytest
 
 from emphatic import cli, learners, problems, statistics
 from emphatic.engine import run as engine_run
+from emphatic.engine.fused import cuda
 from emphatic.experiments import store, toml
 
+from ..engine.fused import host
 from .command import run
 
 TEXT = """\
@@ -344,3 +346,85 @@ def test_a_dry_run_imports_nothing_that_the_file_names(capsys, monkeypatch, tmp_
         assert (status, out, err.count("\n")) == (2, "", 1)
         assert err.startswith("emphatic: code.toml, line ")
     assert not (tmp_path / "imported").exists()
+
+
+# Devices
+
+
+def plug_in(monkeypatch, reason: str = "") -> None:
+    """Plugs a GPU in that is the host; or none, for a reason."""
+    device = host.Device()
+
+    def find(number: int = 0) -> host.Device:
+        if reason:
+            raise cuda.DeviceError(f"device: {reason}; device='cpu' needs none")
+        return device
+
+    monkeypatch.setattr(cuda, "find_device", find)
+    monkeypatch.setattr(cuda, "count_devices", lambda: 1)
+
+
+def devices_of(folder) -> set[str]:
+    """What computed a store."""
+    origins = json.loads(store.load(folder).attrs["provenance"])
+    return {origin["device"].rpartition(",")[0] for origin in origins}
+
+
+SHORT = 'device = "gpu"\nsteps = 100\nruns = 3\nproblem = "baird"\n[learners]\ngem = "gem(0.1)"\n'
+
+
+def test_a_sweep_runs_where_the_file_says_unless_the_command_does(capsys, tmp_path, monkeypatch):
+    plug_in(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "short.toml").write_text(SHORT)
+    for words, device in (([], "a GPU that is the host"), (["--device", "cpu"], "CPU")):
+        status, out, err = run(capsys, "sweep", "short.toml", "--out", device, *words)
+        assert status == 0, err
+        assert devices_of(device) == {device}
+        assert (f"on this machine ({device}, " in " ".join(out.split())) == (not words)
+    names, others = (
+        {path.name for path in (tmp_path / folder / "units").iterdir()}
+        for folder in ("a GPU that is the host", "CPU")
+    )
+    assert names == others
+    found, expected = map(store.load, ("a GPU that is the host", "CPU"))
+    assert found.drop_attrs().identical(expected.drop_attrs())
+
+
+def test_without_a_gpu_auto_says_so_in_one_line_and_gpu_is_refused(capsys, tmp_path, monkeypatch):
+    plug_in(monkeypatch, "no driver of NVIDIA is installed")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "short.toml").write_text(SHORT)
+    status, _, err = run(capsys, "sweep", "short.toml", "--device", "auto", "--out", "out")
+    line, *_ = err.splitlines()
+    assert (status, err.count("emphatic: ")) == (0, 1)
+    assert line == "emphatic: device: no driver of NVIDIA is installed; the CPU is used"
+    assert devices_of("out") == {"CPU"}
+    learners = ["compare", "baird", "--learners", "gem(0.1)", "followon()", "--device", "gpu"]
+    for words in (["sweep", "short.toml"], learners, ["reproduce", "emphasis", "--device", "gpu"]):
+        status, out, err = run(capsys, *words)
+        message = "emphatic: device: no driver of NVIDIA is installed; device='cpu' needs none\n"
+        assert (status, out, err) == (2, "", message)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "short.toml"]
+
+
+def test_a_cluster_elsewhere_has_gpus_of_its_own(capsys, tmp_path, monkeypatch):
+    def complete(experiment, folder, address, **_):
+        raise ValueError(f"{address} with device {experiment.device}")
+
+    plug_in(monkeypatch, "no driver of NVIDIA is installed")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("emphatic.experiments.cluster.complete", complete)
+    (tmp_path / "short.toml").write_text(SHORT)
+    words = ["sweep", "short.toml", "--cluster", "tcp://host:1"]
+    assert "emphatic: tcp://host:1 with device gpu" in run(capsys, *words)[2]
+
+
+def test_learners_are_compared_on_a_gpu_which_is_said(capsys, monkeypatch):
+    plug_in(monkeypatch)
+    words = ["compare", "two_state", "--learners", "gem(0.1)", "followon()", "--runs", "2"]
+    printed = [
+        run(capsys, *words, "--steps", "100", "--device", device)[1] for device in ("gpu", "cpu")
+    ]
+    assert printed[0].startswith(printed[1])
+    assert printed[0].splitlines()[-1].startswith("run on a GPU that is the host, ")

@@ -10,7 +10,7 @@ import pytest
 
 from emphatic import Learner, learners, problems
 from emphatic.engine import run
-from emphatic.engine.fused import cuda
+from emphatic.engine.fused import cuda, estimate
 
 from .fused import host
 
@@ -26,13 +26,13 @@ def problem() -> Any:
 def gpu(monkeypatch) -> host.Device:
     """A GPU that is the host."""
     device = host.Device()
-    monkeypatch.setattr(cuda, "find_device", lambda: device)
+    monkeypatch.setattr(cuda, "find_device", lambda number=0: device)
     return device
 
 
 @pytest.fixture
 def no_gpu(monkeypatch) -> None:
-    def fail() -> Any:
+    def fail(number: int = 0) -> Any:
         raise cuda.DeviceError("device: no driver of NVIDIA is installed; device='cpu' needs none")
 
     monkeypatch.setattr(cuda, "find_device", fail)
@@ -53,7 +53,7 @@ def test_a_run_on_a_gpu_is_that_on_the_cpu_to_the_bit(gpu):
     assert set(found.engine.values) == {"fused"}
     assert found.diverged.any()
     names = [kernel.name for kernel, _ in gpu.kernels]
-    assert names.count("draw") == 1
+    assert names.count("words") == names.count("walk") == 1
     assert names.count("learn") >= 2
 
 
@@ -86,16 +86,84 @@ def test_several_targets_run_on_a_gpu(gpu):
     assert found.drop_attrs().identical(expected.drop_attrs())
 
 
-def test_auto_leaves_little_work_to_the_cpu_and_gives_much_to_the_gpu(gpu):
+@pytest.fixture
+def fast(gpu, monkeypatch) -> host.Device:
+    """A GPU for which nothing is too little work."""
+    for name in ("COMPILATION", "PER_INSTRUCTION"):
+        monkeypatch.setattr(estimate, name, 0.0)
+    monkeypatch.setattr(estimate, "BUS", 1e15)
+    gpu.num_cores, gpu.cycles = 10**6, 1e15
+    return gpu
+
+
+def test_auto_gives_a_gpu_what_it_does_faster_in_all(gpu, monkeypatch):
+    """Compilation and transfers count."""
     assert critics("auto").attrs["device"] == "CPU"
     gpu.num_cores, gpu.cycles = 10**6, 1e15
-    assert critics("auto", num_steps=60).attrs["device"] == "CPU"  # before a GPU has begun
+    assert critics("auto", num_steps=60).attrs["device"] == "CPU"
 
 
-def test_auto_takes_a_gpu_where_it_is_faster_in_all(gpu, monkeypatch):
-    monkeypatch.setattr("emphatic.engine.fused.gpu.SETUP", 0.0)
-    gpu.num_cores, gpu.cycles = 10**6, 1e15
+def test_auto_takes_a_gpu_that_costs_nothing(fast):
     assert critics("auto").attrs["device"] == "a GPU that is the host"
+
+
+def test_what_does_not_fit_a_gpu_runs_in_parts(gpu):
+    """Never is more memory in use than half of what was free; every seed has the bits of alone."""
+    arguments: Any = {"seeds": 30, "num_steps": 1500, "record_every": 400}
+    whole = critics("gpu", **arguments)
+    needed, gpu.free_bytes = gpu.most_used, 150_000
+    gpu.most_used = gpu.used
+    in_parts = critics("gpu", **arguments)
+    assert gpu.most_used < 150_000 < needed
+    assert in_parts.identical(whole)
+
+
+def test_lanes_that_do_not_fit_a_gpu_run_in_parts(gpu):
+    grid = {"step_size": np.geomspace(1e-3, 1.0, 400)}
+    arguments: Any = {"num_steps": 20, "record_every": 10}
+    whole = run(problem(), ["reverse_td"], grid, device="gpu", **arguments)
+    gpu.free_bytes = 160_000
+    in_parts = run(problem(), ["reverse_td"], grid, device="gpu", **arguments)
+    assert in_parts.identical(whole)
+    num_lanes = [
+        n for k, loaded in gpu.kernels[-4:] if k.name == "learn" for n, _ in loaded.launches
+    ]
+    assert max(num_lanes) < 400
+
+
+def test_memory_that_others_have_is_an_error_that_says_so(gpu):
+    gpu.free_bytes = 12_000
+    with pytest.raises(
+        ValueError, match=r"device: this takes .* GPU's memory at least, of which .* free"
+    ):
+        critics("gpu")
+
+
+def test_auto_does_without_a_gpu_whose_memory_others_have(fast):
+    fast.free_bytes = 12_000
+    found = critics("auto")
+    assert found.attrs["device"] == "CPU"
+    assert "; no GPU (this takes" in str(found.reason.values[0])
+
+
+def test_auto_does_without_a_gpu_that_refuses_a_kernel(fast, monkeypatch):
+    def refuse(kernel: Any) -> Any:
+        raise cuda.DeviceError("device: the driver refuses a kernel: too new; device='cpu' ...")
+
+    monkeypatch.setattr(fast, "compile", refuse)
+    found = critics("auto")
+    assert found.attrs["device"] == "CPU"
+    reasons = [str(reason) for reason in found.reason.values]
+    assert all("no GPU (the driver refuses a kernel: too new)" in reason for reason in reasons)
+
+
+def test_a_single_seed_of_many_lanes_makes_two_tasks(gpu, monkeypatch):
+    """One is drawn and copied while the other one learns."""
+    monkeypatch.setattr("emphatic.engine.fused.gpu.MIN_LANES", 4)
+    found = critics("gpu", seeds=[3])
+    launches = [loaded.launches for kernel, loaded in gpu.kernels if kernel.name == "walk"]
+    assert sum(map(len, launches)) > 1
+    assert found.drop_attrs().identical(critics("cpu", seeds=[3]).drop_attrs())
 
 
 def test_auto_without_a_gpu_runs_on_the_cpu_and_says_why(no_gpu):

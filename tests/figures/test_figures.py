@@ -1001,12 +1001,14 @@ def recorded(monkeypatch, interrupted=None):
 def test_options_reach_the_experiments(monkeypatch, tmp_path):
     asked, calls = recorded(monkeypatch), []
     options = {"runs": 7, "seed": 3, "steps": 4321, "engine": "scan"}
-    reproduce("emphasis", tmp_path, on_progress=lambda *call: calls.append(call), **options)
+    execution = {"device": "auto", "on_progress": lambda *call: calls.append(call)}
+    reproduce("emphasis", tmp_path, **execution, **options)
     *runs, authors = asked
     assert [each.name for each, _ in runs] == [each.name for each in emphasis.EXPERIMENTS]
     assert authors is False
     for each, folder in runs:
         assert (each.num_runs, each.seed, each.num_steps, each.engine) == (7, 3, 4321, "scan")
+        assert each.device == "auto"
         assert folder == tmp_path / "emphasis" / "data" / each.name
     done, total = zip(*calls, strict=True)
     assert set(total) == {4321 * 7 * 2 * 4 * (40 + 2)}

@@ -129,7 +129,8 @@ def test_whatever_stands_in_a_trainings_plan_is_told_or_one_line(tmp_path, monke
     curves = {name: (axes, np.ones((1, 2))) for name in ("J", "return")}
     curves["diverged"] = axes, np.zeros((1, 2), bool)
     attributes = {"algorithm": "ace", "environment": "reacher"}
-    dataset = xarray.Dataset(curves, {"run": [0], "steps": [0, 10]}, attributes)
+    axis = {"run": [0], "steps": [0, 10]}
+    dataset = xarray.Dataset(curves, axis, {**attributes, "device": "a GPU"})
     dataset.to_netcdf(tmp_path / "curves.nc", engine="scipy")
     monkeypatch.setattr(training, "render", lambda *_: b"<svg/>")
     plan = {"format": "emphatic training 1", **attributes, "seeds": [3], "steps": 10, "x": None}
@@ -143,6 +144,7 @@ def test_whatever_stands_in_a_trainings_plan_is_told_or_one_line(tmp_path, monke
             require_one_line(error, "training.json")
     assert not {"seeds: []", "seeds.0: x", "steps: removed", "algorithm: 5"} & told
     (tmp_path / "training.json").write_text(json.dumps(plan))
+    assert report.from_folder(tmp_path).provenance == {"device": "a GPU"}
     (tmp_path / "curves.nc").write_bytes((tmp_path / "curves.nc").read_bytes()[:100])
     with pytest.raises(ValueError, match=r"curves\.nc cannot be read as netCDF: "):
         report.from_folder(tmp_path)

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import experiments, export, prediction, shell_completion, theory, training
+from . import experiments, export, figures, prediction, shell_completion, theory, training
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,7 @@ GROUPS: dict[str, dict[str, Command]] = {
         ),
         "sweep": Command(experiments.sweep_command, "FILE", (experiments.SweepOptions,), ""),
         "status": Command(experiments.status_command, "FOLDER", (experiments.StatusOptions,)),
-        "reproduce": Command(
-            experiments.reproduce_command, "FIGURE", experiments.REPRODUCE_OPTIONS, ""
-        ),
+        "reproduce": Command(figures.reproduce_command, "FIGURE", figures.REPRODUCE_OPTIONS, ""),
         "report": Command(experiments.report_command, "FOLDER...", (experiments.ReportOptions,)),
     },
     "deep agents": {

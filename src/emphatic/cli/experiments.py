@@ -1,83 +1,21 @@
-"""Commands of experiments: compare, sweep, status, reproduce and report."""
+"""Commands of experiments: compare, sweep, status and report."""
 
 import dataclasses
+import json
 from pathlib import Path
-from typing import Any, Literal, TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
 from .. import _work as work
 from .._files import output_file
-from .._validation import unknown
+from ..types import DeviceName
 from .output import printable, report_error, shell_command
 from .parsing import argument_positions, parse_options, parse_path, parse_problem, split_argument
-from .training import training_folders, use_cores
+from .training import training_folders
 
 if TYPE_CHECKING:
+    from ..engine import Engine
     from ..experiments.completion import OnStart
     from ..experiments.compute import Estimate
-
-
-@dataclasses.dataclass
-class FigureOptions:
-    """Options of every figure."""
-
-    runs: int = 30
-    """The number of runs, each on its own stream of experience."""
-    seed: int = 0
-    """The seed of the streams; different seeds share no stream."""
-    steps: int | None = None
-    """Steps of each run; else as many as in the paper."""
-    out: Path = Path("results")
-    """The folder for results: OUT/FIGURE/data, figure.png, figure.svg and summary.json."""
-    authors: bool = False
-    """Follow the authors' code where it differs from the paper."""
-    yes: bool = False
-    """Begin even what takes more than a day or more than the disk has."""
-
-
-@dataclasses.dataclass
-class ReproduceOptions(FigureOptions):
-    """Run the experiments behind a figure of the paper (or all) and draw it.
-
-    Finished work is kept, and the same command resumes after an interruption.
-
-    The figure control has its own options: see emphatic reproduce control --help."""
-
-    engine: Literal["auto", "fused", "scan"] = "auto"
-    """fused: native vector code; scan: JAX; auto: fused wherever possible."""
-
-
-@dataclasses.dataclass
-class ReproduceControlOptions(FigureOptions):
-    """Train deep agents on Reacher; write data, policies, a summary, the figure and a film.
-
-    Geoff-PAC gets at most 10 runs and TD3 at most 6, unless --full is given.
-
-    With --authors the authors' variants of COF-PAC and ACE are added.
-
-    After Ctrl-C the same command resumes."""
-
-    algorithms: tuple[str, ...] | None = None
-    """Some of cof-pac, ace, off-pac, geoff-pac and td3; else all of them."""
-    env: str = "reacher"
-    """reacher, or the id of a Gymnasium environment, whose experience is recorded."""
-    full: bool = False
-    """Give Geoff-PAC and TD3 as many runs as the others."""
-
-
-@dataclasses.dataclass
-class ReproduceAllOptions:
-    """Run the experiments behind every figure, and write a report of all of them."""
-
-    runs: int = 30
-    """The number of runs, each on its own stream of experience."""
-    seed: int = 0
-    """The seed of the streams; different seeds share no stream."""
-    out: Path = Path("results")
-    """The folder for results; the report is OUT/report.html."""
-    quick: bool = False
-    """Do two short runs of everything, as a trial, in the folder OUT-quick."""
-    yes: bool = False
-    """Begin even what takes more than a day or more than the disk has."""
 
 
 @dataclasses.dataclass
@@ -107,7 +45,12 @@ class SweepOptions:
     cluster: str | None = None
     """Send the units to a Dask cluster: local, slurm, or the address of a scheduler."""
     workers: int | None = None
-    """The number of workers of a local or slurm cluster; else one for each core, or 8 on SLURM."""
+    """The number of workers of a local or slurm cluster; else one for each core or GPU, or 8 on
+    SLURM."""
+    device: DeviceName | None = None
+    """Where fused learners run; auto: on a GPU that is there, if it pays (experimental).
+
+    Else as the file says, or the CPU."""
     yes: bool = False
     """Begin even what takes more than a day or more than the disk has."""
 
@@ -131,6 +74,8 @@ class CompareOptions:
     """Plot the learning curves to this file."""
     out: Path | None = None
     """Keep the results in this folder, from which the same command resumes; see report, export."""
+    device: DeviceName = "cpu"
+    """Where fused learners run; auto: on a GPU that is there, if it pays (experimental)."""
     yes: bool = False
     """Begin even what takes more than a day or more than the disk has."""
     json: bool = False
@@ -153,71 +98,30 @@ class ReportOptions:
     """The file to write."""
 
 
-SPECIAL_FIGURES = {"control": ReproduceControlOptions, "all": ReproduceAllOptions}
-REPRODUCE_OPTIONS = (ReproduceOptions, ReproduceControlOptions, ReproduceAllOptions)
+def settle_device(device: DeviceName, engine: "Engine" = "auto") -> DeviceName:
+    """Returns where learners run; `auto` is the CPU where there is no GPU, which is said."""
+    from ..engine.choice import count_gpus
+
+    _, reason = count_gpus(device, engine)
+    if reason:
+        report_error(f"device: {reason}; the CPU is used")
+        return "cpu"
+    return device
 
 
-def reproduce_command(arguments: list[str]) -> None:
-    """Runs the experiments behind a figure, or behind all of them."""
-    from ..figures import FIGURES
-
-    names = (*FIGURES, "all")
-    required = f"one of {', '.join(names)}"
-    name, flags = split_argument(
-        "reproduce FIGURE", ReproduceOptions, arguments, required, REPRODUCE_OPTIONS
-    )
-    if name not in names:
-        raise unknown("figure", name, names)
-    options_type = SPECIAL_FIGURES.get(name, ReproduceOptions)
-    options = parse_options(options_type, flags, f"emphatic reproduce {name}")
-    if isinstance(options, ReproduceAllOptions):
-        _reproduce_all(options)
-        return
-    if name == "control":
-        use_cores(options.runs)
-    _reproduce_figure(name, **vars(options))
-
-
-def _confirm(title: str, folder: Path | None, confirmed: bool) -> "OnStart":
+def confirm(title: str, folder: Path | None, confirmed: bool) -> "OnStart":
     """Returns a callback that refuses what takes too long or too much disk, if not confirmed."""
 
-    def confirm(left: "Estimate") -> None:
+    def require(left: "Estimate") -> None:
         size = f"{title}: {left.num_updates:.3g} updates"
         work.require_time(size, left.seconds, confirmed)
         if folder is not None:
             work.require_disk(folder, left.num_bytes, confirmed)
 
-    return confirm
+    return require
 
 
-def _reproduce_figure(name: str, out: Path, yes: bool, **options: Any) -> None:
-    from ..figures import reproduce
-    from . import tables
-    from .progress import progress_bar
-
-    callbacks = {"on_start": _confirm(name, out / name, yes)}
-    with progress_bar(name) as on_progress:
-        summary = reproduce(name, out, on_progress=on_progress, **callbacks, **options)
-    tables.show_figure(name, summary, out / name)
-
-
-def _reproduce_all(options: ReproduceAllOptions) -> None:
-    from .. import report
-    from ..figures import FIGURES
-
-    steps = {"steps": 2000} if options.quick else {}
-    runs = 2 if options.quick else options.runs
-    out = _quick_folder(options.out) if options.quick else options.out
-    use_cores(runs)
-    for name in FIGURES:
-        _reproduce_figure(name, out, options.yes, runs=runs, seed=options.seed, **steps)
-    page = out / "report.html"
-    sections = [report.from_folder(out / name) for name in FIGURES]
-    report.write(page, sections, "The figures of the paper, and beyond")
-    print(printable(f"the report is {page}"))
-
-
-def _quick_folder(folder: Path) -> Path:
+def quick_folder(folder: Path) -> Path:
     """Returns the folder of a trial, apart from that of full results."""
     return folder.parent / f"{folder.name}-quick"
 
@@ -250,6 +154,7 @@ def sweep_command(arguments: list[str]) -> int:
     elif options.workers is not None:
         raise ValueError("workers: only a cluster has workers; give --cluster local or slurm")
     overrides = {"num_runs": options.runs, "seed": options.seed, "num_steps": options.steps}
+    overrides |= {"device": options.device}
     if options.quick:
         overrides |= {"num_runs": 2, "num_steps": 1000, "record_every": 100, "num_records": None}
     changes = {key: value for key, value in overrides.items() if value is not None}
@@ -258,13 +163,18 @@ def sweep_command(arguments: list[str]) -> int:
         metadata = {**experiment.metadata, "options": changed}
         experiment = dataclasses.replace(experiment, metadata=metadata)
     folder = options.out or Path("results") / experiment.name
-    folder = _quick_folder(folder) if options.quick else folder
+    folder = quick_folder(folder) if options.quick else folder
     require_folder(folder, experiment.name)
-    left = estimate(experiment, missing_cells(experiment, folder))
-    tables.show_plan(experiment, left, folder)
+    if options.cluster in (None, "local"):
+        device = settle_device(experiment.device, experiment.engine)
+        here = experiment = dataclasses.replace(experiment, device=device)
+    else:
+        here = dataclasses.replace(experiment, device="cpu")  # whatever the workers have
+    left = estimate(here, missing_cells(experiment, folder))
+    tables.show_plan(here, left, folder)
     try:
         require_room(experiment, in_memory=False)
-        _confirm("sweep", folder, options.yes)(left)
+        confirm("sweep", folder, options.yes)(left)
     except ValueError as error:
         if not options.dry_run:
             raise
@@ -327,8 +237,9 @@ def compare_command(arguments: list[str]) -> None:
         plots.require_plot_file(options.plot)
     command = shell_command("emphatic", "compare", *arguments)
     kept = {"folder": options.out, "title": title, "command": command}
-    kept["on_start"] = _confirm("compare", options.out, options.yes)
+    kept["on_start"] = confirm("compare", options.out, options.yes)
     size = {"num_steps": options.steps, "num_runs": options.runs, "seed": options.seed}
+    kept["device"] = settle_device(options.device)
     with progress_bar(title) as on_progress:
         dataset = run_learners(
             problem, options.learners, options.measure, on_progress=on_progress, **size, **kept
@@ -340,6 +251,9 @@ def compare_command(arguments: list[str]) -> None:
         print(tables.as_json({"problem": title, **comparison}))
     else:
         tables.show_comparison(title, comparison)
+        if options.device != "cpu":
+            provenance = json.loads(dataset.attrs["provenance"])
+            print(printable(f"run{tables.describe_devices(provenance)}"))
 
 
 def report_command(arguments: list[str]) -> None:

@@ -112,7 +112,7 @@ def list_options() -> dict[tuple[str, str], list[Option]]:
     from ..figures import FIGURES
     from ..problems import NAMED
     from .commands import COMMANDS
-    from .experiments import SPECIAL_FIGURES
+    from .figures import SPECIAL_FIGURES
     from .parsing import FIELDS
 
     options: dict[tuple[str, str], list[Option]] = {}

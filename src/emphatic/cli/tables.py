@@ -217,8 +217,15 @@ def show_figure(name: str, summary: Json, folder: Path) -> None:
     for note in verdicts.notes(summary):
         out.print(styled((f"({note})", "dim")), soft_wrap=not out.is_terminal)
     runs = (f"{name} by {' and '.join(engines)}" for name, engines in summary["engines"].items())
-    out.print(styled((f"run: {', '.join(runs)}", "dim")))
+    devices = describe_devices(summary["provenance"])
+    out.print(styled((f"run: {', '.join(runs)}{devices}", "dim")))
     out.print(f"written to {folder}: {list_names(folder)}")
+
+
+def describe_devices(provenance: Sequence[Mapping[str, object]]) -> str:
+    """Describes what computed results, as far as it is known."""
+    devices = dict.fromkeys(str(entry["device"]) for entry in provenance if "device" in entry)
+    return f" on {' and '.join(devices)}" if devices else ""
 
 
 def _show_claim(out: "Console", claim: Json) -> None:
@@ -253,7 +260,10 @@ def show_plan(experiment: Experiment, left: Estimate, folder: Path) -> None:
     if left.num_cells:
         duration = describe_duration(max(1, left.seconds))
         size = _format_bytes(float(left.num_bytes))
-        out.print(f"expected: {duration} on this machine, {size} in {folder}")
+        machine = "this machine"
+        if experiment.device != "cpu":
+            machine += f" ({' and '.join(left.devices)})"
+        out.print(f"expected: {duration} on {machine}, {size} in {folder}")
 
 
 def _format_bytes(count: float) -> str:

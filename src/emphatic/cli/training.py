@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import _work as work
 from .._files import atomic_write
+from ..types import DeviceName
 from .output import printable, shell_command
 from .parsing import parse_options, parse_path
 
@@ -46,6 +47,8 @@ class TrainOptions:
     """Treat a time limit as the end of the task, as in the paper's experiment."""
     max_steps: int | None = None
     """The time limit of evaluations, if the environment has none."""
+    device: DeviceName = "auto"
+    """Where JAX trains; auto: as JAX chooses. The bits of a training depend on it."""
     plot: bool = False
     """Also draw the curves, to curves.png in the same folder."""
     tensorboard: bool = False
@@ -94,6 +97,7 @@ def train_command(arguments: list[str]) -> None:
     use_cores(options.runs)
     from .. import _validation as checks
     from ..deep.plan import CURVES, is_finished, require_room
+    from ..deep.streams import find_devices
     from ..deep.training import train
     from ..experiments.curves import read_curves
     from ..figures import training as figure
@@ -102,6 +106,7 @@ def train_command(arguments: list[str]) -> None:
     checks.count("steps", options.steps)
     checks.count("runs", options.runs)
     checks.seed(options.seed)
+    device = find_devices(options.device)[0].device_kind
     require_room(options.runs, options.steps)
     size = f"train: {options.runs:,} runs of {options.steps:,} steps"
     work.require_time(size, FASTEST * options.runs * options.steps, options.yes)
@@ -143,6 +148,7 @@ def train_command(arguments: list[str]) -> None:
         print(printable(note))
     else:
         print(printable(f"written to {options.out}: {tables.list_names(options.out)}"))
+        print(printable(f"trained on {device}"))
     commands = (shell_command("emphatic", name, options.out) for name in ("evaluate", "report"))
     print(f"next: {', '.join(commands)}")
 

@@ -38,7 +38,7 @@ from .policies import (
     Softmax as Softmax,
     TruncatedGaussian as TruncatedGaussian,
 )
-from .streams import Source as Source
+from .streams import find_devices as find_devices, Source as Source
 from .task import (
     load_or_record as load_or_record,
     make_policy as make_policy,

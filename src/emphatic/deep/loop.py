@@ -15,7 +15,7 @@ from jaxtyping import Float, Integer, Shaped
 
 from .. import _validation as check
 from .._files import StrPath
-from ..types import Array, Key, named_leaves, Params, Scalar
+from ..types import Array, DeviceName, Key, named_leaves, Params, Scalar
 from . import replay, streams
 from .agents.agent import Agent, AgentState, Diagnostics, State
 from .checkpoint import (
@@ -28,7 +28,16 @@ from .checkpoint import (
 from .environments.environment import Environment
 from .evaluation import calibration, Evaluate, excursions
 from .replay import Count
-from .streams import derive_key, generate_segments, Keys, map_over_runs, recorded_segments, Source
+from .streams import (
+    derive_key,
+    Devices,
+    find_devices,
+    generate_segments,
+    Keys,
+    map_over_runs,
+    recorded_segments,
+    Source,
+)
 from .transition import Transition
 
 cached_excursions = lru_cache(maxsize=8)(excursions)  # a program is compiled for each of them
@@ -69,17 +78,18 @@ def train_agent(
     capacity: int | None = None,
     limit_ends: bool = True,
     checkpoint: str | os.PathLike | None = None,
+    device: DeviceName = "auto",
     on_evaluation: OnEvaluation | None = None,
 ) -> Training:
     r"""Trains an agent once for each seed, all side by side.
 
     Each run has a stream of its own, which depends on its seed alone: all agents that are trained
-    with a seed learn from the same experience. Runs are spread over all devices, and what one run
-    does, even if it diverges, does not touch another. Between evaluations a run is one compiled
-    scan. With a checkpoint an interrupted training resumes at its last evaluation, and ends with
-    the same bits as if it had not been interrupted: every random number depends on the seed, on
-    its purpose and on the time, and the replay is filled again from the stream. So does one that
-    has ended, where more iterations are required.
+    with a seed learn from the same experience. Runs are spread over all devices of a kind, and what
+    one run does, even if it diverges, does not touch another. Between evaluations a run is one
+    compiled scan. With a checkpoint an interrupted training resumes at its last evaluation, and
+    ends with the same bits as if it had not been interrupted: every random number depends on the
+    seed, on its purpose and on the time, and the replay is filled again from the stream. So does
+    one that has ended, where more iterations are required.
 
     **Arguments:**
 
@@ -91,6 +101,7 @@ def train_agent(
     - `capacity`: How many iterations the replay keeps; by default all.
     - `limit_ends`: Whether a time limit counts as the end of the task; see [transitions].
     - `checkpoint`: A file to resume from, if it exists, and to write at each evaluation.
+    - `device`: The kind of JAX's devices, `cpu` or `gpu`; `auto` leaves that to JAX.
     - `on_evaluation`: Called at each evaluation with the steps so far, the values of all runs
       and their theta; the numbers that it returns, one for each run, join the curves.
     """
@@ -99,17 +110,18 @@ def train_agent(
     _check_arguments(seeds, num_iterations, evaluate_every, num_workers, ring_size)
     if evaluate is None and isinstance(experience, Environment):
         evaluate = cached_excursions(experience, agent.act, agent.discount)
-    times = range(0, num_iterations, evaluate_every)
-    keys = _run_keys(seeds)
+    times, devices = range(0, num_iterations, evaluate_every), find_devices(device)
+    keys = _run_keys(seeds, len(devices))
     if isinstance(experience, Environment):
-        axis, segments = 0, generate_segments(experience, keys, num_workers, times, limit_ends)
+        settings = num_workers, times, limit_ends, devices
+        axis, segments = 0, generate_segments(experience, keys, *settings)
     else:
         axis, segments = recorded_segments(experience, len(seeds), len(keys), times, limit_ends)
     first = next(segments)
     example = jax.tree.map(
         lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1 if axis is None else 2 :], leaf.dtype), first
     )
-    program = _compile(agent, evaluate, example, axis, evaluate_every, ring_size)
+    program = _compile(agent, evaluate, example, axis, evaluate_every, ring_size, devices)
     state = program.init(keys)
 
     def define(length: int) -> Definition:
@@ -180,9 +192,9 @@ def _check_arguments(
         raise ValueError(f"evaluate_every: got {every}; it must divide num_iterations, {total}")
 
 
-def _run_keys(seeds: Sequence[int]) -> Keys:
+def _run_keys(seeds: Sequence[int], num_devices: int) -> Keys:
     """A key for each run, and more until every device has as many; the last seed is repeated."""
-    padding = [seeds[-1]] * (-len(seeds) % jax.device_count())
+    padding = [seeds[-1]] * (-len(seeds) % num_devices)
     return jax.vmap(jax.random.key)(jnp.array([*seeds, *padding], jnp.uint32))
 
 
@@ -204,6 +216,7 @@ def _compile(
     axis: int | None,
     length: int,
     capacity: int,
+    devices: Devices,
 ) -> _Program[State]:
     def init(key: Key) -> State:
         return agent.init(derive_key(key, PARAMETERS), example, capacity)
@@ -232,10 +245,10 @@ def _compile(
         return jax.lax.scan(add, ring, (begin + jnp.arange(length), batches))[0]
 
     return _Program(
-        init=map_over_runs(init, (0,)),
-        advance=map_over_runs(advance, (0, 0, axis, None), donate=(0,)),
-        evaluate=map_over_runs(measure, (0, 0, None)),
-        refill=map_over_runs(refill, (0, axis, None), donate=(0,)),
+        init=map_over_runs(init, (0,), devices),
+        advance=map_over_runs(advance, (0, 0, axis, None), devices, donate=(0,)),
+        evaluate=map_over_runs(measure, (0, 0, None), devices),
+        refill=map_over_runs(refill, (0, axis, None), devices, donate=(0,)),
     )
 
 

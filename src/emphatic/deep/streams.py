@@ -4,7 +4,7 @@ import hashlib
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Integer, Shaped
 
-from ..types import Array, Key
+from ..types import Array, DeviceName, Key
 from .environments.environment import Environment, uniform_density, uniform_steps, Workers
 from .experience import Experience, Step
 from .replay import Count
@@ -25,7 +25,18 @@ Source: TypeAlias = Environment | Recordings
 """An environment in which uniform behaviour acts, or recordings: one for all runs, or for each."""
 Keys: TypeAlias = Shaped[jax.Array, " runs"]
 """A random key for each run."""
+Devices: TypeAlias = tuple[Any, ...]
+"""Devices of JAX, which has no type for them; runs are spread over them."""
 Result = TypeVar("Result")
+
+
+def find_devices(device: DeviceName) -> Devices:
+    """Returns JAX's devices of a kind, and for `auto` those that it takes by itself."""
+    try:
+        return tuple(jax.devices(None if device == "auto" else device))
+    except RuntimeError:
+        advice = "; a GPU needs NVIDIA's driver and the extra 'cuda13'" if device == "gpu" else ""
+        raise ValueError(f"device: JAX finds no {device.upper()} here{advice}") from None
 
 
 def derive_key(key: Key, *purposes: Count) -> Key:
@@ -36,10 +47,13 @@ def derive_key(key: Key, *purposes: Count) -> Key:
 
 
 def map_over_runs(
-    function: Callable[..., Result], axes: tuple[int | None, ...], donate: tuple[int, ...] = ()
+    function: Callable[..., Result],
+    axes: tuple[int | None, ...],
+    devices: Devices,
+    donate: tuple[int, ...] = (),
 ) -> Callable[..., Result]:
     """Compiles a function for all runs, spread over devices; an axis of None is shared by all."""
-    mesh = Mesh(np.array(jax.devices()), ("run",))
+    mesh = Mesh(np.array(devices), ("run",))
     split, shared = PartitionSpec("run"), PartitionSpec()
     specs = tuple(shared if axis is None else split for axis in axes)
     sharded = jax.shard_map(
@@ -50,7 +64,7 @@ def map_over_runs(
 
 @lru_cache(maxsize=8)
 def _compile_generator(
-    environment: Environment, num_workers: int, length: int, limit_ends: bool
+    environment: Environment, num_workers: int, length: int, limit_ends: bool, devices: Devices
 ) -> tuple[Callable[[Keys], Workers], Callable[[Workers, Keys, Count], tuple[Workers, Transition]]]:
     """The first workers, and what they do in a segment: compiled apart from whoever learns."""
     reset, advance = uniform_steps(environment, num_workers)
@@ -67,14 +81,20 @@ def _compile_generator(
         observation = jax.vmap(environment.observe)(workers.state)
         return workers, transitions(steps, density, observation, limit_ends)
 
-    return map_over_runs(init, (0,)), map_over_runs(generate, (0, 0, None))
+    return map_over_runs(init, (0,), devices), map_over_runs(generate, (0, 0, None), devices)
 
 
 def generate_segments(
-    environment: Environment, keys: Keys, num_workers: int, times: range, limit_ends: bool
+    environment: Environment,
+    keys: Keys,
+    num_workers: int,
+    times: range,
+    limit_ends: bool,
+    devices: Devices,
 ) -> Iterator[Transition]:
     """Generates the transitions of uniform behaviour, in segments that begin at `times`."""
-    init, generate = _compile_generator(environment, num_workers, times.step, limit_ends)
+    settings = num_workers, times.step, limit_ends, devices
+    init, generate = _compile_generator(environment, *settings)
     workers = init(keys)
     for begin in times:
         workers, batches = generate(workers, keys, jnp.int32(begin))

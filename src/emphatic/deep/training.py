@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import _validation as check
 from .._files import atomic_write, make_folder
-from ..types import Params
+from ..types import DeviceName, Params
 from .agents.agent import Agent
 from .agents.table import make_agent
 from .evaluation import play
@@ -28,7 +28,7 @@ from .plan import (
     TrainingPlan,
     write_plan,
 )
-from .streams import Source
+from .streams import find_devices, Source
 from .task import load_or_record, make_policy, make_task, policy_kinds, Task, WORKERS
 from .trained_policies import load_policies, save_policies, TrainedPolicies
 
@@ -54,6 +54,7 @@ def train(
     evaluate_every: int = 1000,
     limit_ends: bool = False,
     max_steps: int | None = None,
+    device: DeviceName = "auto",
     on_evaluation: OnValues | None = None,
 ) -> TrainedPolicies:
     r"""Trains policies for a task, and writes the results to a folder.
@@ -73,9 +74,12 @@ def train(
     - `experience`: A recording that all runs learn from, in place of uniform behaviour.
     - `limit_ends`: Whether a time limit counts as the end of the task; see [transitions].
     - `max_steps`: The longest episode in an evaluation, if the environment has no limit of its own.
+    - `device`: The kind of JAX's devices, `cpu` or `gpu`; `auto` leaves that to JAX. The bits of a
+      training depend on it. The curves' attribute `device` says what it was.
     - `on_evaluation`: The values that it is called with have the `seed` of each run, too.
     """
     check.probability("discount", discount)
+    kind_of_device = find_devices(device)[0].device_kind
     require_room(len(seeds), steps)
     recording = None if experience is None else load_experience(experience)
     task = make_task(env, max_steps, recording)
@@ -110,11 +114,12 @@ def train(
             evaluate_every=evaluate_every,
             limit_ends=limit_ends,
             checkpoint=checkpoint,
+            device=device,
             on_evaluation=report,
         )
 
     training = _join([train_seeds(*group) for group in checkpoints.items()], plan.seeds)
-    dataset = to_dataset(training, algorithm, environment=env)
+    dataset = to_dataset(training, algorithm, environment=env, device=kind_of_device)
     with atomic_write(out / CURVES) as file:
         file.write(dataset.to_netcdf(engine="scipy"))
     policies = TrainedPolicies(
@@ -147,6 +152,7 @@ def train_on_task(
     evaluate_every: int = 1000,
     limit_ends: bool = True,
     checkpoint: str | os.PathLike | None = None,
+    device: DeviceName = "auto",
     on_evaluation: OnValues | None = None,
 ) -> Training:
     """Trains an agent for a task, once for each seed, and evaluates it there as it learns.
@@ -173,6 +179,7 @@ def train_on_task(
         evaluate=cached_excursions(environment, agent.act, agent.discount) if environment else None,
         limit_ends=limit_ends,
         checkpoint=checkpoint,
+        device=device,
         on_evaluation=evaluate_and_report,
     )
 

@@ -99,6 +99,16 @@ class Batch:
         return sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(self.example))
 
     @property
+    def state_bytes(self) -> int:
+        """The size of the states of all lanes."""
+        return self.num_lanes * self.num_state * self.dtype.itemsize
+
+    @property
+    def window_bytes(self) -> int:
+        """The size of what is recorded of all lanes in a window, without their states."""
+        return self.num_lanes * (8 * len(self.measures) + 1)
+
+    @property
     def names(self) -> list[str]:
         """What the numbers of a state are called, such as `w[0]`."""
         return weight_names(self.state)

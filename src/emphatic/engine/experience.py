@@ -6,8 +6,6 @@ from typing import NamedTuple, Protocol, runtime_checkable, TypeAlias
 import numpy as np
 from jaxtyping import Bool, Float, Int, PyTree, Shaped
 
-SLICE_BYTES = 2**26  # of memory for a slice of a task on a CPU
-
 Position: TypeAlias = PyTree
 """How far the streams of some seeds have been drawn; only their source looks inside."""
 Rows: TypeAlias = PyTree
@@ -36,6 +34,15 @@ class Chunks(NamedTuple):
         return int(self.windows[-1]) + 1
 
 
+class Load(NamedTuple):
+    """What one seed of a task takes."""
+
+    num_lanes: int
+    num_bytes: int  # of memory, with a slice of one chunk
+    row_bytes: int  # and of these the rows, which all lanes share
+    chunk_seconds: float  # that a chunk takes at least, as far as it is known
+
+
 @runtime_checkable
 class Experience(Protocol):
     """A source of experience: one stream for each seed, drawn in order.
@@ -55,18 +62,33 @@ class Experience(Protocol):
         ...
 
     @property
-    def slice_bytes(self) -> int:
-        """How much memory a slice of a task may take."""
+    def step_bytes(self) -> int:
+        """How much memory a step of a seed takes."""
         ...
 
-    def seeds_per_task(self, num_lanes: int, num_seeds: int) -> int:
-        """Returns how many of the seeds one task advances together."""
+    @property
+    def memory_bytes(self) -> int | None:
+        """How much memory all tasks may take; None where they have that of the process."""
+        ...
+
+    def seeds_per_task(self, num_seeds: int, load: Load) -> int:
+        """Returns how many of the seeds, each of this load, one task advances together."""
         ...
 
 
 @runtime_checkable
 class Program(Protocol):
     """A compiled batch of learners, which learns from the rows of an [Experience]."""
+
+    @property
+    def step_seconds(self) -> float:
+        """How long a step of one of many seeds takes; 0 where that is not known."""
+        ...
+
+    @property
+    def step_bytes(self) -> int:
+        """How much memory a step of a seed takes, besides that of its experience."""
+        ...
 
     def begin(self, seeds: Sequence[int]) -> States:
         """Returns the first states of all lanes, for each seed."""
@@ -77,6 +99,7 @@ class Program(Protocol):
     ) -> tuple[States, Sums, Diverged, History]:
         """Learns from chunks of rows, which begin at `time`, and adds their sums to `sums`.
 
-        Every chunk is summed in the working type, and added to its window in double precision.
+        Every chunk is summed in the working type, and added to its window in double precision. Only
+        the first window may have sums already.
         """
         ...

@@ -13,13 +13,13 @@ from numpy.typing import ArrayLike
 from .._validation import unknown
 from .._work import require_memory
 from ..mdp import Problem
-from ..types import LearnerFactory
+from ..types import DeviceName, LearnerFactory
 from . import request
 from .batch import Batch, sample_view, transition_view
-from .choice import BLOCK, Choice, Compiler, DeviceName, Engine, GPU_BLOCK, Work
+from .choice import BLOCK, Choice, Compiler, Engine, GPU_BLOCK, Work
 from .request import Axes, Learners, Measures, Targets
 from .stream import Stream
-from .tasks import CHUNK, Job, num_cores, OnProgress, Results, run_tasks, Task, Windows
+from .tasks import CHUNK, Job, num_cores, OnProgress, Results, run_tasks, seed_load, Task, Windows
 
 if TYPE_CHECKING:
     import xarray
@@ -117,19 +117,28 @@ class Prepared:
     windows: Windows
     record_weights: bool
     choices: Mapping[str, Choice]
+    on_gpu: bool  # all of them
     attributes: Mapping[str, int | str]
+
+    @property
+    def num_lanes(self) -> int:
+        """How many curves a seed has."""
+        return sum(job.batch.num_lanes for job in self.jobs)
+
+    @property
+    def seed_bytes(self) -> int:
+        """How much memory the results of a seed take."""
+        numbers = max(job.batch.num_state for job in self.jobs) if self.record_weights else 0
+        window_bytes = 2 + 16 * len(self.jobs[0].batch.measures) + 8 * numbers
+        return self.num_lanes * (CURVE_BYTES + len(self.windows.ends) * window_bytes) + SEED_BYTES
 
     def run(
         self, seeds: Sequence[int], num_threads: int, on_progress: OnProgress | None = None
     ) -> "xarray.Dataset":
         """Runs these seeds, and returns their dataset; see [run]."""
-        num_curves = len(seeds) * sum(job.batch.num_lanes for job in self.jobs)
-        num_windows = len(self.windows.ends)
-        numbers = max(job.batch.num_state for job in self.jobs) if self.record_weights else 0
-        window_bytes = 2 + 16 * len(self.jobs[0].batch.measures) + 8 * numbers
-        num_bytes = num_curves * (CURVE_BYTES + num_windows * window_bytes)
-        size = f"seeds: {num_curves:,} curves of {num_windows:,} windows"
-        require_memory(size, num_bytes + SEED_BYTES * len(seeds), WINDOWS_ADVICE)
+        curves = f"seeds: {len(seeds) * self.num_lanes:,} curves"
+        size = f"{curves} of {len(self.windows.ends):,} windows"
+        require_memory(size, self.seed_bytes * len(seeds), WINDOWS_ADVICE)
         jobs = [
             replace(job, results=Results(job, self.windows, len(seeds), self.record_weights))
             for job in self.jobs
@@ -209,12 +218,14 @@ def prepare(
     dtype: DType = "float32",
     num_parts: int = 1,
     num_seeds: int = 1,
+    gpu: int = 0,
 ) -> Prepared:
     """Does what [run] does before it runs: parses the request, chooses engines, and compiles.
 
     The arguments are those of [run], and `num_parts`, into how many parts the lanes of a seed are
     cut for threads that would be idle. Only the fused engine on a CPU does so: a scan would compile
-    each. `num_seeds` says how many seeds are expected. No bit depends on either.
+    each. `num_seeds` says how many seeds are expected, and `gpu` is the number of the GPU, if
+    there are several. No bit depends on any of them.
     """
     num_steps = request.parse_count("num_steps", num_steps)
     record_every = request.parse_count("record_every", record_every)
@@ -247,11 +258,10 @@ def prepare(
         for name, factory in factories.items()
     }
     block_size = min(BLOCK, max(64, -(-sum(counts.values()) * len(targets) // num_parts)))
-    compiler = Compiler(
-        Stream(problem), engine, device, Work(num_seeds, num_steps, num_parts * num_seeds)
-    )
-    blocks = {"gpu": GPU_BLOCK, "cpu": block_size, "scan": BLOCK}
-    first_block = GPU_BLOCK if compiler.gpu else block_size
+    records_weights = "weights" in measures
+    work = Work(num_seeds, num_steps, num_windows, records_weights, num_parts * num_seeds)
+    compiler = Compiler(Stream(problem), engine, device, work, gpu)
+    blocks = {"cpu": block_size, "scan": BLOCK}
     precision = np.dtype(dtype)
     views = [transition_view(problem, policy, precision) for policy in targets.values()]
 
@@ -272,11 +282,16 @@ def prepare(
                         "which all lanes share; make one learner for each value"
                     ) from None
                 jobs.append(compiler.compile(name, number, batch))
-        fitting = blocks[compiler.places[name]]
+        if (place := compiler.places[name]) == "gpu":
+            fitting = min(block, compiler.lanes_per_task(jobs[0], counts[name]))
+        else:
+            fitting = blocks[place]
         if min(block, counts[name]) != min(fitting, counts[name]):
+            jobs.clear()  # whose memory they need
             return compile_jobs(name, fitting)
         return jobs
 
+    first_block = GPU_BLOCK if compiler.gpu is not None else block_size
     jobs = [job for name in factories for job in compile_jobs(name, first_block)]
     attributes = {"num_steps": num_steps, "record_every": record_every, "dtype": dtype}
     return Prepared(
@@ -285,8 +300,9 @@ def prepare(
         targets=targets,
         axes=axes,
         windows=Windows(num_steps, record_every),
-        record_weights="weights" in measures,
+        record_weights=records_weights,
         choices=compiler.choices,
+        on_gpu=set(compiler.places.values()) == {"gpu"},
         attributes={**attributes, "device": compiler.device_name},
     )
 
@@ -302,8 +318,7 @@ def bundle_tasks(jobs: Sequence[Job], seeds: list[int], block: int) -> list[Task
                 bundles.append([])
             bundles[-1].append(job)
         for bundle in bundles:
-            num_lanes = sum(job.batch.num_lanes for job in bundle)
-            count = experience.seeds_per_task(num_lanes, len(seeds))
+            count = experience.seeds_per_task(len(seeds), seed_load(bundle))
             tasks += [
                 Task(experience, bundle, first, seeds[first : first + count])
                 for first in range(0, len(seeds), count)

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int, Integer, PyTree, UInt32
 
 from ..types import Array
 from .batch import Batch, Lane, Observation, TABLE_BYTES
-from .experience import Chunks, Diverged, History, SLICE_BYTES, States, Sums
+from .experience import Chunks, Diverged, History, Load, States, Sums
 from .stream import Stream, Tables, Word, Words
 
 Pairs: TypeAlias = UInt32[jax.Array, " seeds"]
@@ -35,7 +35,7 @@ class Cells(NamedTuple):
 class Experience:
     """The streams of several seeds."""
 
-    slice_bytes = SLICE_BYTES
+    step_bytes, memory_bytes = 4, None
 
     def __init__(self, stream: Stream):
         self.tables = jax.tree.map(jnp.asarray, stream.tables)
@@ -62,11 +62,11 @@ class Experience:
         times = jnp.arange(num_steps, dtype=jnp.uint32) + jnp.uint32(time)
         return self._advance(self.tables, self._keys(seeds), position, times)
 
-    def seeds_per_task(self, num_lanes: int, num_seeds: int) -> int:
+    def seeds_per_task(self, num_seeds: int, load: Load) -> int:
         """Returns as many seeds as make a batch, on a CPU fewer if that would leave one task."""
         if jax.default_backend() != "cpu":
             return num_seeds
-        return min(max(1, BATCH // num_lanes), -(-num_seeds // MIN_TASKS))
+        return min(max(1, BATCH // load.num_lanes), -(-num_seeds // MIN_TASKS))
 
 
 def tile_size(num_numbers: int) -> int:
@@ -83,6 +83,8 @@ class Program:
     XLA rounds differently in arrays of other shapes: with one size the bits of a cell, a lane of
     a seed, do not depend on which others are computed with it.
     """
+
+    step_seconds, step_bytes = 0.0, 0
 
     def __init__(self, batch: Batch, stream: Stream):
         self.batch, self.stream = batch, stream

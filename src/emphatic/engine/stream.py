@@ -108,7 +108,15 @@ class Stream:
 
     def advance(self, tables: Tables, key: Words, pair: Word, time: Word) -> Words:
         """Draws the next pair, and returns it with the row of the sample at this time."""
-        one, two = threefry(key, (time + np.uint32(1), time ^ time))
+        return self.walk(tables, pair, self.words(key, time))
+
+    def words(self, key: Words, time: Word) -> Words:
+        """Returns the random words of a time, which depend on nothing that was drawn before."""
+        return threefry(key, (time + np.uint32(1), time ^ time))
+
+    def walk(self, tables: Tables, pair: Word, words: Words) -> Words:
+        """Returns what the words of a time draw: the next pair, and the row of the sample."""
+        one, two = words
         first, last = tables.first[pair], tables.first[pair + np.uint32(1)]
         outcome = search(tables.outcome, first, last, one, self.most)
         state_next = tables.state_next[outcome]

@@ -11,11 +11,12 @@ import numpy as np
 from jaxtyping import Int
 
 from .batch import Batch
-from .experience import Chunks, Experience, Position, Program, Rows, States
+from .experience import Chunks, Experience, Load, Position, Program, Rows, States
 
 CHUNK = 1024  # steps that are summed in the working type
 SLICE = 0.1  # seconds that one slice is meant to take
 SLICE_STEPS = 2**18  # and how many it has at most
+SLICE_BYTES = 2**26  # of memory that it takes, where tasks have that of the process
 
 ChunkNumbers: TypeAlias = Int[np.ndarray, " chunks"]
 """A whole number for each chunk."""
@@ -71,6 +72,22 @@ class Job:
     results: Results | None = None
 
 
+def step_bytes(jobs: Sequence[Job]) -> int:
+    """Returns how much memory a step of a seed takes in a task of these jobs."""
+    return jobs[0].experience.step_bytes + max(job.program.step_bytes for job in jobs)
+
+
+def seed_load(jobs: Sequence[Job]) -> Load:
+    """Returns what one seed takes in a task of these jobs, which run one after the other."""
+    batches = [job.batch for job in jobs]
+    states = sum(batch.state_bytes for batch in batches)
+    results = max(batch.window_bytes + 2 * batch.state_bytes for batch in batches)
+    rows = CHUNK * step_bytes(jobs)
+    seconds = sum(job.program.step_seconds for job in jobs)
+    num_lanes = sum(batch.num_lanes for batch in batches)
+    return Load(num_lanes, states + results + rows, rows, CHUNK * seconds)
+
+
 @dataclass
 class Task:
     """Jobs that share the experience of a block of seeds, and how far they are."""
@@ -79,6 +96,7 @@ class Task:
     jobs: list[Job]
     first: int  # the number of the first seed among all
     seeds: list[int]
+    slice_bytes: int = SLICE_BYTES
     chunk: int = 0
     time: int = 0
     chunk_seconds: float = SLICE  # as measured last
@@ -103,6 +121,8 @@ class Task:
         self.time += num_steps
         self.chunk = min(chunks.stop, len(windows.chunks))
         self.chunk_seconds = (clock.perf_counter() - start) / len(lengths)
+        if self.chunk == len(windows.chunks):
+            self.position, self.states = None, []  # whose memory others need
         return num_steps * len(self.seeds) * sum(job.batch.num_lanes for job in self.jobs)
 
     def _learn(
@@ -123,12 +143,39 @@ class Task:
             results.weights[window, :, seeds] = history
         return states
 
+    @property
+    def num_bytes(self) -> int:
+        """How much memory it takes, with a slice of one chunk."""
+        return len(self.seeds) * seed_load(self.jobs).num_bytes
+
     def _num_chunks(self, windows: Windows) -> int:
-        numbers = max(job.batch.num_state * job.batch.num_lanes for job in self.jobs)
-        by_memory = self.experience.slice_bytes // (8 * len(self.seeds) * (numbers + 1))
+        results = max(job.batch.window_bytes + job.batch.state_bytes for job in self.jobs)
+        chunk_bytes = results + step_bytes(self.jobs) * int(windows.chunks.max())
+        by_memory = self.slice_bytes // (len(self.seeds) * chunk_bytes)
         by_steps = SLICE_STEPS // int(windows.chunks.max())
         limit = max(1, min(int(SLICE / self.chunk_seconds), by_memory, by_steps))
         return 1 << (limit.bit_length() - 1)  # few lengths, since each is compiled anew
+
+
+def plan(tasks: Sequence[Task]) -> list[list[Task]]:
+    """Returns tasks in parts that fit into memory, and sets how much a slice of each may take.
+
+    Where tasks have the memory of the process, they are all in the first part.
+    """
+    parts, used = [[task for task in tasks if task.experience.memory_bytes is None]], 0
+    for task in tasks:
+        limit = task.experience.memory_bytes
+        if limit is None:
+            continue
+        if used and used + task.num_bytes > limit:
+            parts.append([])
+            used = 0
+        parts[-1].append(task)
+        used += task.num_bytes
+        limited = [task for task in parts[-1] if task.experience.memory_bytes is not None]
+        for each in limited:
+            each.slice_bytes = (limit - used) // len(limited)
+    return parts
 
 
 def run_tasks(
@@ -140,17 +187,18 @@ def run_tasks(
     pending: dict[Future[int], Task] = {}
     with ThreadPoolExecutor(num_threads) as pool:
         try:
-            for task in tasks:
-                pending[pool.submit(task.advance, windows)] = task
-            while pending:
-                finished, _ = wait(pending, timeout=SLICE, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    task = pending.pop(future)
-                    done += future.result()
-                    if task.chunk < len(windows.chunks):
-                        pending[pool.submit(task.advance, windows)] = task
-                if on_progress is not None:
-                    on_progress(done, total)
+            for part in plan(tasks):
+                for task in part:
+                    pending[pool.submit(task.advance, windows)] = task
+                while pending:
+                    finished, _ = wait(pending, timeout=SLICE, return_when=FIRST_COMPLETED)
+                    for future in finished:
+                        task = pending.pop(future)
+                        done += future.result()
+                        if task.chunk < len(windows.chunks):
+                            pending[pool.submit(task.advance, windows)] = task
+                    if on_progress is not None:
+                        on_progress(done, total)
         except KeyboardInterrupt:
             interrupted = True
         finally:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
@@ -12,6 +13,7 @@ from .._files import lock, open_file
 from .locks import describe_owner, open_lock, ROOM, sign
 
 POLL_EVERY = 0.2  # seconds, while another process computes
+SPARE_FILES = 128  # that may be open besides those of claims
 NAME = re.compile(r"[0-9a-f]{24}-[0-9a-f]{16}")  # of a unit
 COUNTS = re.compile(rb" *(\d{1,20}) +(\d{1,20})")
 
@@ -54,6 +56,11 @@ def _is_same_file(file: IO[str], path: Path) -> bool:
         return os.path.samestat(os.fstat(file.fileno()), os.lstat(path))
     except FileNotFoundError:
         return False
+
+
+def max_claims() -> int:
+    """Returns how many claims a process can have at the same time: each is an open file."""
+    return max(1, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - SPARE_FILES)
 
 
 def list_claims(folder: Path) -> list[tuple[str, int, int]]:

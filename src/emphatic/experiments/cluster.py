@@ -1,24 +1,26 @@
 """The same units on a Dask cluster: on this machine, at a scheduler's address, or on SLURM."""
 
 import pickle
-import resource
 import time
 import warnings
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TYPE_CHECKING
 
+from ..engine.choice import count_gpus
 from ..engine.source import install, trace
 from ..engine.tasks import OnProgress
-from .claims import POLL_EVERY
-from .completion import Claims, complete_with
-from .compute import compute
-from .experiment import Experiment, Unit
+from .claims import max_claims, POLL_EVERY
+from .completion import complete_with
+from .compute import compute_together, UNIT_CELL_BYTES
+from .experiment import BLOCK, Experiment, Unit
+from .groups import Claims, GPU_CELLS, group_claims
 from .locks import OnMessage
-from .provenance import provenance, versions
+from .provenance import versions
 from .slurm import Jobs
 from .store import begin, Store
 from .workers import connect, require_cluster, silence_dask
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
 _LOOK_EVERY = 1.0  # seconds, at the workers
 _PATIENCE = 60.0  # seconds without a worker, after which a message says so
-_SPARE_FILES = 128  # that may be open besides those of units in flight
+_TASK_BYTES = 2**30  # of results that a worker computes and sends at once
 _PAUSED = (
     "the workers are paused, as Dask does with those that use 80 % of their memory; give them more "
     "(dask worker --memory-limit), or none of them goes on"
@@ -57,11 +59,14 @@ def complete(
 
     - `address`: `local` for processes on this machine, the address of a scheduler, such as
       `tcp://10.0.0.1:8786`, or `slurm` for jobs as Dask's configuration describes them.
-    - `num_workers`: Processes on this machine, by default one for each core, or workers on SLURM,
-      by default 8; none at an address, which has its own.
+    - `num_workers`: Processes on this machine, by default one for each core, or for each GPU where
+      the experiment runs on GPUs; or workers on SLURM, by default 8; none at an address, which has
+      its own.
     """
     on_message = on_message or warnings.warn
     require_cluster(address, num_workers)
+    if address == "local" and experiment.device == "gpu":
+        num_workers = num_workers or count_gpus("gpu", experiment.engine)[0]
     store = begin(experiment, folder, on_message)
     num_missing = sum(store.missing_part(unit) is not None for unit in experiment.units)
     if num_missing:
@@ -88,18 +93,19 @@ def _distribute(
     import cloudpickle
     from distributed import KilledWorker
 
-    in_flight: dict[str, tuple[Any, Unit]] = {}
+    in_flight: dict[str, tuple[Any, list[Unit]]] = {}
     results: SimpleQueue[tuple[str, Any]] = SimpleQueue()
     suspects: list[Unit] = []
     has_more, is_alone, failure = True, False, None
     modules: dict[int, dict[str, str]] = {}  # by case
+    groups = group_claims(claims, lambda unit: _units_per_task(unit, capacity()))
 
-    def send(unit: Unit) -> None:
-        packed = cloudpickle.dumps(unit)
-        if unit.case not in modules:
-            modules[unit.case] = _own_modules(unit)
-        future = client.submit(_serve, packed, versions(), modules[unit.case], pure=False)
-        in_flight[future.key] = future, unit
+    def send(*units: Unit) -> None:
+        packed, case = cloudpickle.dumps(units), units[0].case
+        if case not in modules:
+            modules[case] = _own_modules(units[0])
+        future = client.submit(_serve, packed, versions(), modules[case], pure=False)
+        in_flight[future.key] = future, [*units]
         future.add_done_callback(fetch)
 
     def fetch(future: Any) -> None:
@@ -113,11 +119,11 @@ def _distribute(
         while has_more or in_flight or suspects or failure:
             limit = capacity()  # also when all are sent: jobs that end are replaced then too
             while has_more and failure is None and len(in_flight) < limit:
-                claimed = next(claims, ())
-                has_more = claimed != ()
-                if not claimed:
+                group = next(groups, None)
+                has_more = group is not None
+                if not group:
                     break
-                send(claimed[0])
+                send(*(unit for unit, _ in group))
             if not has_more and not in_flight and suspects:
                 is_alone = True
                 send(suspects.pop())
@@ -127,14 +133,15 @@ def _distribute(
                 if failure is not None:
                     raise failure from failure.__cause__
                 continue
-            _, unit = in_flight.pop(key)
+            _, units = in_flight.pop(key)
             if not isinstance(result, Exception):
-                yield unit, result
+                yield from zip(units, result, strict=True)
             elif not isinstance(result, KilledWorker):
-                failure = failure or _name_failure(unit, result)  # after the other results
+                failure = failure or _name_failure(units, result)  # after the other results
             elif not is_alone:
-                suspects.append(unit)  # or another unit of the same worker killed it
+                suspects += units  # or another unit of the same worker killed it
             else:
+                (unit,) = units
                 store.set_aside(unit, f"its workers died, the last at {result.last_worker.address}")
                 failed.append(unit.title)
                 yield unit, None
@@ -142,22 +149,35 @@ def _distribute(
         client.cancel([future for future, _ in in_flight.values()])
 
 
-def _name_failure(unit: Unit, error: Exception) -> Exception:
-    """Returns the error of a unit with the name of the unit."""
+def _units_per_task(unit: Unit, num_tasks: int) -> int:
+    """Returns how many units like this one a worker computes at once, which may have a GPU."""
+    experiment = unit.experiment
+    if experiment.device != "gpu":
+        return 1
+    num_windows = -(-experiment.num_steps // experiment.window())
+    cells = unit.num_lanes * BLOCK
+    num_bytes = UNIT_CELL_BYTES * num_windows * max(1, len(experiment.measures)) * cells
+    share = -(-experiment.num_runs // (BLOCK * max(1, num_tasks)))
+    fitting = min(GPU_CELLS // cells, _TASK_BYTES // num_bytes)
+    return max(1, min(share, fitting, max_claims() // (1 + num_tasks)))
+
+
+def _name_failure(units: Sequence[Unit], error: Exception) -> Exception:
+    """Returns the error of units with their name."""
     from distributed import CancelledError
     from distributed.comm.core import CommClosedError
 
     if isinstance(error, CancelledError | CommClosedError):
         return ValueError(_NO_SCHEDULER)
     kind = ValueError if isinstance(error, ValueError) else RuntimeError
-    failure = kind(f"{unit.title}: {type(error).__name__}: {error}")
+    runs = [run for unit in units for run in unit.runs]
+    failure = kind(f"{replace(units[0], runs=runs).title}: {type(error).__name__}: {error}")
     failure.__cause__ = error
     return failure
 
 
 def _watch_capacity(client: Any, jobs: Jobs | None, on_message: OnMessage) -> Callable[[], int]:
     """Returns what counts the units to have in flight: one per thread, and one per worker."""
-    limit = max(1, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _SPARE_FILES)  # a file each
     size, last_look, last_active = 0, -_LOOK_EVERY, time.monotonic()
 
     def count() -> int:
@@ -170,7 +190,10 @@ def _watch_capacity(client: Any, jobs: Jobs | None, on_message: OnMessage) -> Ca
                 raise ValueError(_NO_SCHEDULER) from None
             if jobs is not None:
                 jobs.renew(bool(threads))
-            last_look, size = time.monotonic(), min(limit, sum(threads.values()) + len(threads))
+            last_look, size = (
+                time.monotonic(),
+                min(max_claims(), sum(threads.values()) + len(threads)),
+            )
             if "running" in states:
                 last_active = last_look
             elif last_look - last_active > _PATIENCE:
@@ -202,8 +225,8 @@ def _own_modules(unit: Unit) -> dict[str, str]:
 
 def _serve(
     packed: bytes, expected: Mapping[str, str], modules: Mapping[str, str]
-) -> "xarray.Dataset":
-    """Computes a unit on a worker, as this machine would, unless nobody waits for it any more."""
+) -> "list[xarray.Dataset]":
+    """Computes units on a worker, as this machine would, unless nobody waits for them any more."""
     from distributed import get_worker
 
     installed = versions()
@@ -220,11 +243,20 @@ def _serve(
         if task is None or task.state == "cancelled":
             raise KeyboardInterrupt
 
+    units: Sequence[Unit] = pickle.loads(packed)
     try:
-        dataset = compute(pickle.loads(packed), worker.state.nthreads, check)
+        return compute_together(
+            units, worker.state.nthreads, check, _choose_gpu(units, worker.name)
+        )
     except KeyboardInterrupt:
         raise RuntimeError("nobody waits for it any more") from None
-    return dataset.assign_attrs(provenance=provenance(dataset.attrs["engine"]))
+
+
+def _choose_gpu(units: Sequence[Unit], worker: object) -> int:
+    """Chooses the GPU of a worker; those of this machine have numbers, and take turns."""
+    experiment = units[0].experiment
+    num_gpus, _ = count_gpus(experiment.device, experiment.engine)
+    return worker % num_gpus if isinstance(worker, int) and num_gpus else 0
 
 
 def _release(name: str, versions: Mapping[str, str]) -> list[str]:

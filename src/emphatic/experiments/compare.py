@@ -13,6 +13,7 @@ from ..engine import MEASURES, request
 from ..engine.expressions import trace_expression
 from ..engine.tasks import OnProgress
 from ..mdp import Problem
+from ..types import DeviceName
 from .completion import announce, complete, OnStart
 from .compute import require_room, run
 from .dataset import measure_names
@@ -56,13 +57,15 @@ def run_learners(
     folder: Path | None = None,
     title: str = "the problem",
     command: str = "",
+    device: DeviceName = "cpu",
     on_start: OnStart | None = None,
     on_progress: OnProgress | None = None,
 ) -> "xarray.Dataset":
     """Runs learners, as [parse_learner] reads them, on the same streams; returns their errors.
 
     With a folder the errors are kept in a store, with the title of the problem and the command,
-    and the same call resumes. `on_start` is called with what is left of long work.
+    and the same call resumes. `on_start` is called with what is left of long work. `device` is
+    where they run, as [run] of the engine takes it.
     """
     if len(set(learners)) < max(2, len(learners)):
         raise ValueError(f"learners: got {len(learners)}; two or more different ones are required")
@@ -84,6 +87,7 @@ def run_learners(
         record_every=max(1, num_steps // 100),
         definitions={text: trace_expression(text).definition for text in learners},
         metadata={"measures": [measure], "runs": num_runs, "command": command},
+        device=device,
     )
     require_room(experiment, in_memory=True)
     announce(experiment, folder, on_start)
@@ -134,12 +138,13 @@ def compare(
     num_steps: int = 1_000_000,
     num_runs: int = 30,
     seed: int = 0,
+    device: DeviceName = "cpu",
     on_progress: OnProgress | None = None,
 ) -> Comparison:
     """Compares the errors of learners, as [parse_learner] reads them, on the same streams.
 
     Learners that estimate different things are refused. By default the measure is the error of
-    what they estimate.
+    what they estimate. `device` is where they run, as [run] of the engine takes it.
 
     **Returns:**
 
@@ -154,6 +159,7 @@ def compare(
         num_steps=num_steps,
         num_runs=num_runs,
         seed=seed,
+        device=device,
         on_progress=on_progress,
     )
     return rank(dataset)

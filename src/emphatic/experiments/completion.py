@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, ExitStack
 from functools import partial
 from pathlib import Path
@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING
 
 from ..engine.tasks import OnProgress
 from .claims import POLL_EVERY
-from .compute import compute, Estimate, estimate
+from .compute import compute, compute_on_gpus, Estimate, estimate, find_gpus
 from .experiment import Experiment, Unit
+from .groups import Claims, Progress
 from .locks import OnMessage, PATIENCE
 from .plan import ASIDE
 from .store import begin, missing_cells, Store
 
 if TYPE_CHECKING:
     import xarray
-
-Claims = Iterator[tuple[Unit, OnProgress] | None]
-"""Units that no other process computes, each with its callback; None if there is none now."""
 
 Compute = Callable[[Claims], Generator[tuple[Unit, "xarray.Dataset | None"], None, None]]
 """Computes units in any order, taking the next when there is room; None for one that failed."""
@@ -51,7 +49,8 @@ def complete(
 
     A unit that is finished is never computed again, whatever ended the process that did it. Several
     processes may do this with one folder: each unit is computed by one of them. Learners must have
-    definitions; no bit depends on the number of threads. Progress counts what was done before.
+    definitions; no bit depends on the number of threads, or on the device. Progress counts what was
+    done before.
     """
 
     def compute_in_turn(claims: Claims) -> Generator[tuple[Unit, "xarray.Dataset"], None, None]:
@@ -60,8 +59,18 @@ def complete(
                 unit, report = claimed
                 yield unit, compute(unit, num_threads, report)
 
+    def compute_side_by_side(claims: Claims) -> Generator[tuple[Unit, "xarray.Dataset"]]:
+        from ..engine.fused.cuda import DeviceError
+
+        try:
+            yield from compute_on_gpus(claims, num_gpus, num_threads)
+        except DeviceError as error:
+            raise ValueError(f"{error}; what is finished is kept") from None
+
+    num_gpus = find_gpus(experiment, on_message or warnings.warn)
+    computing = compute_side_by_side if num_gpus else compute_in_turn
     store = begin(experiment, folder, on_message)
-    complete_with(store, experiment.units, compute_in_turn, on_progress, on_message)
+    complete_with(store, experiment.units, computing, on_progress, on_message)
     return store
 
 
@@ -80,19 +89,17 @@ def complete_with(
     _forget_reasons(store.folder / ASIDE)
     total = sum(unit.num_updates for unit in units)
     pending = [part for unit in units if (part := store.missing_part(unit)) is not None]
-    done = total - sum(unit.num_updates for unit in pending)
+    progress = Progress(total, total - sum(unit.num_updates for unit in pending), on_progress)
     open_claims: dict[Unit, ExitStack] = {}
 
-    def report(updates: int = 0) -> None:
-        if on_progress is not None:
-            on_progress(done + updates, total)
-
-    def report_unit(record: Callable[[int], None], updates: int, _: int) -> None:
+    def report_unit(
+        record: Callable[[int], None], report: OnProgress, updates: int, num_updates: int
+    ) -> None:
         record(updates)
-        report(updates)
+        report(updates, num_updates)
 
     def claim_pending() -> Claims:
-        nonlocal done, pending
+        nonlocal pending
         waits_from, tell = None, on_message or warnings.warn
         while pending:
             waiting: list[Unit] = []
@@ -102,11 +109,10 @@ def complete_with(
                     if record is None:
                         waiting.append(unit)
                     elif store.add_if_finished(unit):
-                        done += unit.num_updates
-                        report()
+                        progress.end(unit)
                     else:
                         open_claims[unit] = stack.pop_all()
-                        yield unit, partial(report_unit, record)
+                        yield unit, partial(report_unit, record, progress.track(unit))
             if len(waiting) == len(pending) and not open_claims:
                 waits_from = waits_from or time.monotonic()
                 if time.monotonic() - waits_from > PATIENCE:
@@ -117,15 +123,14 @@ def complete_with(
                 yield None
             pending = waiting
 
-    report()
+    progress.report()
     try:
         with closing(compute(claim_pending())) as results:
             for unit, dataset in results:
                 if dataset is not None:
                     store.save(unit, dataset)
-                    done += unit.num_updates
                 open_claims.pop(unit).close()
-                report()
+                progress.end(unit, is_finished=dataset is not None)
     finally:
         for stack in open_claims.values():
             stack.close()

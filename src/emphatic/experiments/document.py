@@ -9,6 +9,7 @@ from .._schema import mismatch, Rule, show
 from .._validation import unknown
 from ..engine import Engine
 from ..engine.run import DType
+from ..types import DeviceName
 
 Toml: TypeAlias = Any
 """A value in a TOML file: a number, a text, a list, a table."""
@@ -59,6 +60,7 @@ class Contents(_Required, total=False):
     records: Count
     dtype: DType
     engine: Engine
+    device: DeviceName
     selection: Choice
 
 

@@ -21,7 +21,7 @@ from ..engine.expressions import parse_learner
 from ..engine.source import trace
 from ..mdp import Problem
 from ..problems import digest
-from ..types import Learner, LearnerFactory
+from ..types import DeviceName, Learner, LearnerFactory
 
 if TYPE_CHECKING:
     import xarray
@@ -82,6 +82,8 @@ class Experiment:
     - `definitions`: What each learner is, and what is derived from it, as text that changes when
       it does; else the source that it consists of. A store keeps results under what defines them.
     - `metadata`: What else a reader should know, as JSON can hold it.
+    - `device`: Where fused learners run, as [run] of the engine takes it. No result and no name
+      of a result depends on it.
     """
 
     name: str
@@ -102,6 +104,7 @@ class Experiment:
     definitions: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
     selection: Selection | None = None
     metadata: Json = dataclasses.field(default_factory=dict[str, object])
+    device: DeviceName = "cpu"
 
     def __post_init__(self):
         require_name(self.name)
@@ -219,8 +222,12 @@ class Unit:
     @property
     def num_updates(self) -> int:
         """How many updates of learners it makes."""
-        num_targets = len(self.experiment.targets or [None])
-        return self.num_cells * num_targets * self.experiment.num_steps
+        return self.num_lanes * len(self.runs) * self.experiment.num_steps
+
+    @property
+    def num_lanes(self) -> int:
+        """How many learners learn from the stream of a run: at each point, for each target."""
+        return math.prod(map(len, self.grid.values())) * len(self.experiment.targets or [None])
 
     @property
     def title(self) -> str:

@@ -42,11 +42,14 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
 
 
-def provenance(engine: str) -> Provenance:
-    """Returns what a result of an engine depends on here: versions, source and device."""
-    device = f"CPU, {platform.machine()}"
-    if engine == "scan":
+def provenance(engine: str, device: str | None = None) -> Provenance:
+    """Returns what a result of an engine depends on here: versions, source and device.
+
+    By default that is the CPU, and for scans JAX's device.
+    """
+    if device is None and engine == "scan":
         import jax
 
-        device = f"{jax.devices()[0].device_kind}, {platform.machine()}"
-    return {"versions": versions(), "commit": commit(), "engine": engine, "device": device}
+        device = jax.devices()[0].device_kind
+    place = f"{device or 'CPU'}, {platform.machine()}"
+    return {"versions": versions(), "commit": commit(), "engine": engine, "device": place}

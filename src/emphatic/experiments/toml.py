@@ -87,6 +87,7 @@ def parse(
             definitions=definitions,
             selection=selection,
             metadata={"text": document.text, "measures": list(measures), "runs": counts["runs"]},
+            device=table.get("device", "cpu"),
         )
     except ValueError as error:
         raise document.locate(error) from None

@@ -18,6 +18,7 @@ from ..experiments.compute import require_room
 from ..experiments.experiment import Experiment
 from ..experiments.toml import read
 from ..mdp import Problem
+from ..types import DeviceName
 
 if TYPE_CHECKING:
     import xarray
@@ -66,7 +67,7 @@ class Figure:
 
     - `name`, `title`, `caption`: Its name as a command, what it shows, and its table's caption.
     - `parts`: Returns its parts, given the number of runs, the seed, the steps of a run or None,
-      whether to follow the authors' code, and options that only some figures have.
+      whether to follow the authors' code, options that only some figures have, and the device.
     - `summarise`, `table`: From datasets to a summary, and from its rows to columns and lines.
     - `row`: What the table needs of a row that was read from a file, as a schema.
     - `draw`: Draws the datasets; with True, as in the authors' code.
@@ -97,11 +98,16 @@ def parts_from(
     """Returns the `parts` of a figure that consists of experiments."""
 
     def parts(
-        runs: int, seed: int, steps: int | None, authors: bool, engine: Engine = "auto"
+        runs: int,
+        seed: int,
+        steps: int | None,
+        authors: bool,
+        engine: Engine = "auto",
+        device: DeviceName = "cpu",
     ) -> list[Part]:
         if authors and not authors_experiments:
             raise ValueError(f"authors: no public code of the authors does what {figure} shows")
-        changes = {"num_runs": runs, "seed": seed, "engine": engine}
+        changes = {"num_runs": runs, "seed": seed, "engine": engine, "device": device}
         changes |= {} if steps is None else {"num_steps": steps}
         variant = "authors" if authors else "paper"
         originals = authors_experiments if authors else experiments

@@ -12,6 +12,7 @@ from .._schema import conform, Count, read_json
 from ..engine.tasks import OnProgress
 from ..experiments.completion import OnStart
 from ..experiments.provenance import Provenance
+from ..types import DeviceName
 from . import emphasis, policy_evaluation, style
 from .control import figure as control
 from .convergence import figure as convergence
@@ -59,6 +60,7 @@ def reproduce(
     seed: int = 0,
     steps: int | None = None,
     authors: bool = False,
+    device: DeviceName | None = None,
     on_start: OnStart | None = None,
     on_progress: OnProgress | None = None,
     **options: Any,
@@ -74,6 +76,8 @@ def reproduce(
     - `runs`, `seed`: The runs of each learner, and the seed of their streams of experience.
     - `steps`: The steps of a run; by default as many as in the paper.
     - `authors`: Follow the authors' code where it differs from the paper.
+    - `device`: Where to run; by default the CPU, and for networks JAX's choice. See
+      `emphatic.engine.run` and `emphatic.deep.train`.
     - `on_start`: Called with what is left of each part that may take long, before anything runs.
     - `on_progress`: Called with the updates done and the updates of all experiments.
     - `options`: Options that only some figures have: `engine`, see `emphatic.engine.run`; for
@@ -86,7 +90,8 @@ def reproduce(
     if steps is not None:
         checks.count("steps", steps)
     record = FIGURES[figure]
-    parts = record.parts(runs, seed, steps, authors, **options)
+    execution = {} if device is None else {"device": device}
+    parts = record.parts(runs, seed, steps, authors, **options, **execution)
     if on_start is not None:
         for part in parts:
             part.announce(out / figure, on_start)

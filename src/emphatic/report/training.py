@@ -74,9 +74,10 @@ def from_training(folder: Path) -> Section:
     settings = {labels.get(key, key): value for key, value in plan.items() if value is not None}
     pictures = [Picture(picture, "svg", caption, f"{title}: {caption}")]
     command = _command(plan, folder)
-    return Section(
-        title, question, tables=tables, pictures=pictures, settings=settings, command=command
-    )
+    device = dataset.attrs.get("device")  # which earlier versions do not say
+    provenance = {} if device is None else {"device": str(device)}
+    parts = {"tables": tables, "pictures": pictures, "settings": settings}
+    return Section(title, question, **parts, provenance=provenance, command=command)
 
 
 def _measured(dataset: "xarray.Dataset") -> list[str]:

@@ -1,6 +1,7 @@
 """The driver of a GPU, as a stand-in: what it is asked for, and what is said when it fails."""
 
 import ctypes
+import sys
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -17,8 +18,10 @@ ATTRIBUTES = {
     "COMPUTE_CAPABILITY_MINOR": 0,
     "MULTIPROCESSOR_COUNT": 132,
     "CLOCK_RATE": 1_980_000,
+    "SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO": 2,
     "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 232_448,
 }
+POOL = {"RELEASE_THRESHOLD": 0, "RESERVED_MEM_CURRENT": 700, "USED_MEM_CURRENT": 500}
 NUM_REGS, LOCAL_SIZE_BYTES, CUBIN = 56, 0, b"machine code"
 
 
@@ -34,7 +37,7 @@ class Driver(ModuleType):
         self.CUdevice_attribute = self._names("CU_DEVICE_ATTRIBUTE_", ATTRIBUTES)
         names = "NUM_REGS", "LOCAL_SIZE_BYTES", "MAX_DYNAMIC_SHARED_SIZE_BYTES"
         self.CUfunction_attribute = self._names("CU_FUNC_ATTRIBUTE_", names)
-        self.CUmemPool_attribute = SimpleNamespace(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD=4)
+        self.CUmemPool_attribute = self._names("CU_MEMPOOL_ATTR_", POOL)
         self.CUjitInputType = SimpleNamespace(CU_JIT_INPUT_PTX="ptx")
         logs = "CU_JIT_ERROR_LOG_BUFFER", "CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES"
         self.CUjit_option = SimpleNamespace(**{name: name for name in logs})
@@ -72,7 +75,7 @@ class Driver(ModuleType):
         return (f"device {number}",)
 
     def _cuDeviceGetName(self, length: int, device: Any) -> Any:
-        return (b"NVIDIA H200".ljust(length, b"\0"),)
+        return (b"NVIDIA H200\0".ljust(length),)  # cuda-bindings fills its buffer with spaces
 
     def _cuDriverGetVersion(self) -> Any:
         return (self.version,)
@@ -85,6 +88,9 @@ class Driver(ModuleType):
 
     def _cuDeviceGetDefaultMemPool(self, device: Any) -> Any:
         return ("pool",)
+
+    def _cuMemPoolGetAttribute(self, pool: str, name: str) -> Any:
+        return (POOL[name],)
 
     def _cuMemGetInfo(self) -> Any:
         return (10**9, 2 * 10**9)
@@ -125,9 +131,18 @@ def kernel(shared_bytes: int = 0) -> Kernel:
 def test_a_gpu_says_what_it_is():
     device = cuda.open_device(Driver())
     assert str(device) == "NVIDIA H200, compute capability 9.0, CUDA 12.8"
-    assert device.free_bytes == 10**9
+    assert device.free_bytes == 10**9 + 200  # which the process keeps and does not use
     assert 2 * (device.shared_bytes + 1024) <= 233_472  # two blocks and the driver's part of each
     assert isinstance(device, Device)
+
+
+def test_gpus_are_counted_and_have_numbers(monkeypatch):
+    driver = Driver()
+    vars(driver)["_cuDeviceGetCount"] = lambda: (2,)
+    monkeypatch.setitem(sys.modules, "cuda.bindings.driver", driver)
+    assert cuda.count_devices() == 2
+    assert str(cuda.find_device(1)) == str(cuda.find_device())
+    assert [call[1] for call in driver.calls if call[0] == "cuDeviceGet"] == [1, 0]
 
 
 def without_driver() -> Driver:

@@ -2,7 +2,7 @@
 
 import re
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,8 +11,9 @@ import pytest
 from emphatic import Learner, learners, oracle, schedules
 from emphatic.agents import actor_critic, over_states
 from emphatic.engine.batch import Batch, sample_view, transition_view
-from emphatic.engine.experience import Chunks
+from emphatic.engine.experience import Chunks, Load
 from emphatic.engine.fused import cpu, gpu
+from emphatic.engine.fused.device import DeviceError
 from emphatic.engine.fused.kernels import learning_kernel, to_ptx
 from emphatic.engine.fused.program import StepProgram
 from emphatic.engine.fused.schedule import Node
@@ -136,6 +137,7 @@ def wide(step_size: Any) -> Learner:
 
 
 OTHERS = {
+    "light": Case(lambda m: lambda step_size: learners.gem(step_size, 0.1), EMPHASIS[:1]),
     "scheduled": Case(lambda m: scheduled, EMPHASIS),
     "noisy": Case(lambda m: noisy),
     "wide": Case(lambda m: wide),
@@ -243,7 +245,9 @@ def test_a_kernel_rounds_as_written_and_needs_no_memory_for_its_state(name, dtyp
 # Kernels on the host
 
 SEEDS = [5, 2**40 + 3, 7]
-CHUNKS = np.array([37, 40, 1]), np.array([0, 0, 1])
+Slices: TypeAlias = list[tuple[np.ndarray, np.ndarray]]
+"""For each slice its chunks' lengths, and their windows."""
+SLICES: Slices = [(np.array([37]), np.array([0])), (np.array([40, 1]), np.array([0, 1]))]
 
 
 def bits(numbers: np.ndarray) -> np.ndarray:
@@ -252,41 +256,46 @@ def bits(numbers: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(numbers), np.nan, numbers).astype(numbers.dtype).view(kind)
 
 
-def on_cpu(of: Batch, seeds: list[int], keeps_states: bool = True) -> list[list[np.ndarray]]:
-    """Sums, divergence and weights of two slices, the first of which ends within a window."""
+def on_cpu(
+    of: Batch, seeds: list[int], keeps_states: bool = True, slices: Slices = SLICES
+) -> list[list[np.ndarray]]:
+    """Sums, divergence and weights of slices, the first of which may end within a window."""
     stream = problem_and_stream(of.dtype.name)[2]
-    return _advance(of, cpu.Experience(stream), cpu.Program(of, stream), seeds, keeps_states, True)
+    experience, program = cpu.Experience(stream), cpu.Program(of, stream)
+    parts = [_advance(of, experience, program, [seed], keeps_states, slices) for seed in seeds]
+    return [
+        [np.concatenate(arrays, axis=2) for arrays in zip(*slices, strict=True)]
+        for slices in zip(*parts, strict=True)
+    ]
 
 
 def on_gpu(
-    of: Batch, seeds: list[int], device: Any, width: int, keeps_states: bool = True
+    of: Batch,
+    seeds: list[int],
+    device: Any,
+    width: int | None,
+    keeps_states: bool = True,
+    slices: Slices = SLICES,
 ) -> list[list[np.ndarray]]:
     stream = problem_and_stream(of.dtype.name)[2]
     experience, program = gpu.Experience(stream, device), gpu.Program(of, stream, device, width)
-    return _advance(of, experience, program, seeds, keeps_states, False)
+    return _advance(of, experience, program, seeds, keeps_states, slices)
 
 
 def _advance(
-    of: Batch, experience: Any, program: Any, seeds: list[int], keeps_states: bool, one_by_one: bool
+    of: Batch, experience: Any, program: Any, seeds: list[int], keeps_states: bool, slices: Slices
 ) -> list[list[np.ndarray]]:
-    results = []
-    for part in [[seed] for seed in seeds] if one_by_one else [seeds]:
-        position, states, time = experience.begin(part), program.begin(part), 0
-        sums = np.zeros((1, len(of.measures), len(part), of.num_lanes))
-        found = []
-        for lengths, windows in ((CHUNKS[0][:1], CHUNKS[1][:1]), (CHUNKS[0][1:], CHUNKS[1][1:])):
-            chunks = Chunks(lengths, windows, keeps_states)
-            sums = np.pad(sums, [(0, chunks.num_windows - 1), (0, 0), (0, 0), (0, 0)])
-            position, rows = experience.advance(part, time, position, int(lengths.sum()))
-            states, sums, diverged, history = program.advance(rows, time, chunks, states, sums)
-            found.append([sums, diverged[:, None].astype(float), history])
-            time += int(lengths.sum())
-            sums = sums[:1]
-        results.append(found)
-    return [
-        [np.concatenate([part[n][m] for part in results], axis=2) for m in range(3)]
-        for n in range(2)
-    ]
+    position, states, time = experience.begin(seeds), program.begin(seeds), 0
+    sums, results = np.zeros((0, len(of.measures), len(seeds), of.num_lanes)), []
+    for lengths, windows in slices:
+        chunks = Chunks(lengths, windows, keeps_states)
+        sums = np.pad(sums, [(0, chunks.num_windows - len(sums)), (0, 0), (0, 0), (0, 0)])
+        position, rows = experience.advance(seeds, time, position, int(lengths.sum()))
+        states, sums, diverged, history = program.advance(rows, time, chunks, states, sums)
+        results.append([sums, diverged[:, None].astype(float), history])
+        time += int(lengths.sum())
+        sums = sums[-1:]  # in which the next slice goes on
+    return results
 
 
 def assert_same(found: Any, expected: Any) -> None:
@@ -366,28 +375,67 @@ def test_the_drawing_kernel_makes_the_rows_of_the_cpu_engine():
     assert ".local" not in device.ptx()
 
 
-# Widths and blocks
-
-
-def widths(registers: dict[int, int], num_seeds: int) -> int:
-    """The width that is chosen if kernels of 64 lanes need so many registers."""
-    stream = problem_and_stream("float32")[2]
-    program = gpu.Program(batch("td", "float32", 64), stream, host.Device(registers))
-    return program.begin(range(num_seeds)).width
+# Memory and time
 
 
 @pytest.mark.parametrize(
-    ("registers", "num_seeds", "expected"),
+    ("num_seeds", "load", "expected"),
     [
-        ({1: 30, 2: 50, 4: 90}, 32, 4),
-        ({1: 30, 2: 50, 4: 129}, 32, 2),
-        ({1: 30, 2: 50, 4: 90}, 16, 2),
-        ({1: 30, 2: 50, 4: 90}, 8, 1),
-        ({1: 255, 2: 255, 4: 255}, 32, 1),
+        (1000, Load(8, 100, 0, 1e-9), 500),  # two tasks
+        (1000, Load(8, 10**6, 0, 1e-9), 16),  # each of a quarter of the memory
+        (1000, Load(8, 100, 0, 1e-2), 10),  # whose chunks take a tenth of a second
+        (1000, Load(2**30, 100, 0, 1e-9), 2),  # and that one launch can have
     ],
 )
-def test_a_thread_has_more_lanes_where_registers_and_threads_allow_it(
-    registers, num_seeds, expected
-):
-    """The small GPU of the tests runs 512 threads at the same time; 64 lanes of each seed."""
-    assert widths(registers, num_seeds) == expected
+def test_seeds_are_cut_into_tasks_that_fit_and_take_turns(num_seeds, load, expected):
+    stream = problem_and_stream("float32")[2]
+    device = host.Device(free_bytes=2**26 + 2**20)
+    experience = gpu.Experience(stream, device)
+    device.free_bytes = 2**26
+    assert experience.seeds_per_task(num_seeds, load) == expected
+
+
+def test_lanes_that_no_memory_has_room_for_are_an_error_with_sizes():
+    stream = problem_and_stream("float32")[2]
+    experience = gpu.Experience(stream, host.Device())
+    message = (
+        r"device: this takes 954 MiB of the GPU's memory at least, of which 25[56] MiB are free"
+    )
+    with pytest.raises(DeviceError, match=message):
+        experience.seeds_per_task(2, Load(5, 10**9, 0, 1e-9))
+
+
+# Widths and blocks
+
+
+def width(device: host.Device, num_seeds: int) -> int:
+    """The width that is chosen for 64 lanes, where loads of rows take most of the time."""
+    stream = problem_and_stream("float32")[2]
+    return gpu.Program(batch("light", "float32", 64), stream, device).choose_width(num_seeds)
+
+
+@pytest.mark.parametrize(
+    ("device", "num_seeds", "expected"),
+    [
+        ({}, 32, 2),
+        ({}, 8, 1),
+        ({"registers": {2: 4000}}, 32, 4),
+        ({"local_bytes": {2: 8}}, 32, 4),
+        ({"local_bytes": {2: 8, 4: 8}}, 32, 1),
+        ({"local_bytes": {1: 8, 2: 8, 4: 8}}, 32, 1),
+    ],
+)
+def test_a_thread_has_more_lanes_where_that_is_faster(device, num_seeds, expected):
+    """Not where cores would be idle, too few threads run at a time, or states leave registers."""
+    assert width(host.Device(**device), num_seeds) == expected
+
+
+def test_numbers_that_never_change_are_no_loads():
+    """They are part of the instructions: in registers they would take most of them."""
+    step = StepProgram(batch("td", "float32"), problem_and_stream("float32")[2])
+    assert step.fixed_table.size > 50
+    ptx = to_ptx(learning_kernel(step, 1, 2**20))
+    of_lanes = step.num_lane_values + step.batch.num_state + len(step.batch.measures)
+    of_rows, of_chunks, of_steps, of_copy = step.table_width("row", 4) // 4 + 1, 2, 1, 1
+    num_loads = len(re.findall(r"\bld\.(?!param)", ptx))
+    assert num_loads <= of_lanes + of_rows + of_chunks + of_steps + of_copy

@@ -188,6 +188,28 @@ def in_vectors(function: Any, arrays: list[np.ndarray], width: int = 8) -> list[
 # Vectors of LLVM
 
 
+def whole_limits(x: Any) -> Any:
+    """Conversions of any number, quotients over 0 and -1, and shifts by any number of bits."""
+    wholes = [jnp.int8, jnp.uint8, jnp.int16, jnp.int32, jnp.uint32]
+    converted = jnp.stack([real(x.astype(kind), x) for kind in wholes])
+    n = x.astype(jnp.int32)
+    zero, small = n - n, jnp.maximum(jnp.minimum(n, 40), -40)
+    least = zero + jnp.int32(-(2**31))
+    quotients = [lax.div(n, zero), lax.div(least, jnp.maximum(small, -1)), lax.div(n, least)]
+    shifts = [lax.shift_left(zero + 5, small), lax.shift_right_logical(least, small)]
+    return jnp.concatenate([converted, real(jnp.stack([*quotients, *shifts]), x)])
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+def test_what_machines_leave_open_is_what_jax_computes(dtype):
+    """A CPU and a GPU differ in it."""
+    values = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 33.0, 127.9, -128.9, 255.9, 256.0, 300.0, -300.0]
+    values += [*(s * 2.0**n for n in (31, 32, 40) for s in (1, -1)), np.inf, -np.inf, np.nan, 1e30]
+    x = np.resize(np.array(values, dtype), (1, LANES))
+    (found,), (expected,) = in_vectors(whole_limits, [x]), of_jax(whole_limits, [x])
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("dtype", PRECISIONS)
 @pytest.mark.parametrize("name", CASES)
 def test_lanes_compute_what_jax_computes(name, dtype):

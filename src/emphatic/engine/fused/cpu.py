@@ -12,13 +12,12 @@ from jax.extend.core import ClosedJaxpr
 from jaxtyping import Float, PyTree, UInt32
 
 from ..batch import Batch
-from ..experience import Chunks, Diverged, History, SLICE_BYTES, Sums
+from ..experience import Chunks, Diverged, History, Load, Sums
 from ..stream import Stream, Tables
 from .llvm import Function, I32, I64, Value, Vector
-from .loops import ARRAYS, emit_draws, emit_group, SIZES, UINT32
+from .loops import ARRAYS, emit_group, emit_walk, emit_words, SIZES, UINT32
 from .program import StepProgram
 
-CYCLES = 2.5e9  # of a core in a second
 Pairs: TypeAlias = UInt32[np.ndarray, "seeds 1"]
 Packed: TypeAlias = Float[np.ndarray, "numbers padded"]
 NativeFunction: TypeAlias = Callable[..., None]
@@ -64,20 +63,14 @@ def _compile_module(text: str, name: str, num_arguments: int) -> NativeFunction:
     return function
 
 
-def estimate_seconds(step: StepProgram, num_seeds: int, num_steps: int, num_threads: int) -> float:
-    """Estimates how long the learning takes: an instruction on a vector in each cycle."""
-    vectors = -(-step.batch.num_lanes * step.batch.dtype.itemsize // vector_bytes())
-    busy = min(num_threads, num_seeds)
-    return num_seeds / busy * num_steps * vectors * len(step.order) / CYCLES
-
-
 class Experience:
     """The stream of a problem, compiled: one step after the other, in scalars."""
 
-    slice_bytes = SLICE_BYTES
+    step_bytes, memory_bytes = UINT32.itemsize, None
 
     def __init__(self, stream: Stream):
         self.arrays = [np.ascontiguousarray(table) for table in jax.tree.leaves(stream.tables)]
+        self._addresses = [array.ctypes.data for array in self.arrays]
         word = jax.ShapeDtypeStruct((), UINT32)
         tables = jax.tree.map(lambda t: jax.ShapeDtypeStruct(t.shape, t.dtype), stream.tables)
 
@@ -86,8 +79,7 @@ class Experience:
 
         arguments = tables, (word, word), word, word
         self._begin = self._compile("begin", jax.make_jaxpr(begin)(*arguments))
-        self.closed = jax.make_jaxpr(stream.advance)(*arguments)
-        self._advance = self._compile("advance", self.closed)
+        self._advance = self._compile("advance", jax.make_jaxpr(stream.advance)(*arguments))
 
     def _compile(self, name: str, closed: ClosedJaxpr) -> NativeFunction:
         addresses = [f"table{n}" for n in range(len(self.arrays))]
@@ -95,14 +87,20 @@ class Experience:
         machine = Vector(f.builder, UINT32, 1)
         machine.arrays = [f.pointer(address) for address in addresses]
         low, high = (f.builder.trunc(f.arguments[half], I32) for half in ("low", "high"))
-        emit_draws(f, machine, closed, (low, high), f.pointer("pair"), f.pointer("rows"))
+
+        def emit_step(step: Value, pair: Value) -> list[Value]:
+            time = f.builder.trunc(f.builder.add(f.arguments["time"], step), I32)
+            return emit_words(machine, closed, [low, high, pair, time])
+
+        emit_walk(f, emit_step, f.pointer("pair"), f.pointer("rows"))
         return compile_function(f)
 
     def _call(
         self, function: NativeFunction, num_steps: int, seed: int, time: int, *arrays: np.ndarray
     ) -> None:
-        addresses = [array.ctypes.data for array in (*arrays, *self.arrays)]
-        function(num_steps, seed & 0xFFFFFFFF, seed >> 32, time, *addresses)
+        addresses = [array.ctypes.data for array in arrays]
+        words = seed & 0xFFFFFFFF, seed >> 32
+        function(num_steps, *words, time, *addresses, *self._addresses)
 
     def begin(self, seeds: Sequence[int]) -> Pairs:
         """Returns the first pair of each seed."""
@@ -120,13 +118,15 @@ class Experience:
             self._call(self._advance, num_steps, seed, time, pairs[number], rows[number])
         return pairs, rows
 
-    def seeds_per_task(self, num_lanes: int, num_seeds: int) -> int:
+    def seeds_per_task(self, num_seeds: int, load: Load) -> int:
         """Returns 1: a program runs the lanes of one seed."""
         return 1
 
 
 class Program:
     """A batch as vector code: groups of `width` lanes, one after the other, on one seed's rows."""
+
+    step_seconds, step_bytes = 0.0, 0
 
     def __init__(self, batch: Batch, stream: Stream, width: int | None = None):
         self.batch, self.step = batch, StepProgram(batch, stream)
@@ -136,6 +136,7 @@ class Program:
         f = Function("learn", [*SIZES, *ARRAYS])
         machine = Vector(f.builder, batch.dtype, self.width)
         arrays = {name: f.pointer(name) for name in ARRAYS}
+        machine.rows["fixed"] = arrays["fixed"]
 
         def emit_lanes(group: Value, _: list[Value]) -> list[Value]:
             emit_group(self.step, f, machine, arrays, group, I64(0))

@@ -20,22 +20,25 @@ from jaxtyping import Shaped
 
 from ..._files import atomic_write
 from . import device as protocols
+from .device import DeviceError
 from .kernels import ARCHITECTURE, Kernel, to_ptx
 
 CAPABILITY = divmod(int(ARCHITECTURE.removeprefix("sm_")), 10)  # that kernels need
 DRIVER = 11_000  # the version of CUDA that knows their PTX, as drivers count it
 STATIC_SHARED = 48 * 1024  # bytes that a block may share without asking for more
 SYSTEM_SHARED = 1024  # bytes of every block that the driver keeps for itself
-CORES = 128  # of a multiprocessor, for single precision
+CORES = {(8, 0): 64}  # of a multiprocessor, for single precision
+NEWER_CORES = 128  # of those of another compute capability
+ATTRIBUTES = {
+    "device": ("CUdevice_attribute", "CU_DEVICE_ATTRIBUTE_"),
+    "function": ("CUfunction_attribute", "CU_FUNC_ATTRIBUTE_"),
+    "pool": ("CUmemPool_attribute", "CU_MEMPOOL_ATTR_"),
+}
 DIGEST = hashlib.sha256().digest_size
 CPU = "device='cpu' needs none"
 
 Handle: TypeAlias = Any
 """What the driver gives out and takes back; only the driver looks inside."""
-
-
-class DeviceError(ValueError):
-    """A GPU that cannot be used; the message says why, and what to do."""
 
 
 class Memory:
@@ -92,7 +95,7 @@ class Device:
         self._driver, self._context = driver, None
         self.stream = driver.CU_STREAM_PER_THREAD
         self._handle = self.call("cuDeviceGet", number)
-        self.name = self.call("cuDeviceGetName", 128, self._handle).rstrip(b"\0").decode()
+        self.name = self.call("cuDeviceGetName", 128, self._handle).partition(b"\0")[0].decode()
         self.driver_version = self.call("cuDriverGetVersion")
         if self.driver_version < DRIVER:
             raise DeviceError(
@@ -109,15 +112,20 @@ class Device:
                 f"{_dotted(CAPABILITY)} or newer is required; {CPU}"
             )
         self.num_multiprocessors = self._attribute("MULTIPROCESSOR_COUNT")
-        self.num_cores = CORES * self.num_multiprocessors
+        self.num_cores = CORES.get(self.capability, NEWER_CORES) * self.num_multiprocessors
+        self.double_ratio = self._attribute("SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO")
         self.cycles = 1e3 * self._attribute("CLOCK_RATE")  # which is in kHz
         largest = self._attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
         self.shared_bytes = (largest + SYSTEM_SHARED) // 2 - SYSTEM_SHARED  # of two, side by side
         self._context = self.call("cuDevicePrimaryCtxRetain", self._handle)
-        pool = self.call("cuDeviceGetDefaultMemPool", self._handle)
-        threshold = driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+        self._pool = self.call("cuDeviceGetDefaultMemPool", self._handle)
         unlimited = driver.cuuint64_t(2**64 - 1)  # memory is kept for the next slice
-        self.call("cuMemPoolSetAttribute", pool, threshold, unlimited)
+        self.call(
+            "cuMemPoolSetAttribute",
+            self._pool,
+            self.constant("pool", "RELEASE_THRESHOLD"),
+            unlimited,
+        )
 
     def __str__(self) -> str:
         """Names the GPU, its compute capability, and what its driver knows."""
@@ -125,9 +133,9 @@ class Device:
         return f"{self.name}, compute capability {_dotted(self.capability)}, CUDA {version}"
 
     def constant(self, kind: str, name: str) -> Handle:
-        """Returns an attribute's name as the driver knows it, of a `device` or a `function`."""
-        prefix = {"device": "CU_DEVICE_ATTRIBUTE_", "function": "CU_FUNC_ATTRIBUTE_"}[kind]
-        return getattr(getattr(self._driver, f"CU{kind}_attribute"), prefix + name)
+        """Returns an attribute's name as the driver knows it; `kind` is one of [ATTRIBUTES]."""
+        names, prefix = ATTRIBUTES[kind]
+        return getattr(getattr(self._driver, names), prefix + name)
 
     def _attribute(self, name: str) -> int:
         return self.call("cuDeviceGetAttribute", self.constant("device", name), self._handle)
@@ -140,8 +148,11 @@ class Device:
 
     @property
     def free_bytes(self) -> int:
-        """How much memory is free."""
-        return self.call("cuMemGetInfo")[0]
+        """How much memory is free, or kept by this process and not in use."""
+        names = "RESERVED_MEM_CURRENT", "USED_MEM_CURRENT"
+        attributes = [self.constant("pool", name) for name in names]
+        kept, used = (self.call("cuMemPoolGetAttribute", self._pool, a) for a in attributes)
+        return self.call("cuMemGetInfo")[0] + int(kept) - int(used)
 
     def compile(self, kernel: Kernel) -> LoadedKernel:
         """Compiles a kernel, or loads what was compiled before."""
@@ -224,30 +235,45 @@ def check(driver: ModuleType, name: str, results: tuple[Handle, ...]) -> Handle:
     return values[0] if len(values) == 1 else tuple(values)
 
 
-def find_device() -> Device:
-    """Returns the first GPU that this process may use; a [DeviceError] where there is none."""
+def find_device(number: int = 0) -> Device:
+    """Returns a GPU that this process may use, the first one by default; a [DeviceError] where
+    there is none."""
+    return open_device(_find_driver(), number)
+
+
+def count_devices() -> int:
+    """Returns how many GPUs this process may use; a [DeviceError] where there is none."""
+    return _count(_find_driver())
+
+
+def open_device(driver: ModuleType, number: int = 0) -> Device:
+    """Returns a GPU of a driver."""
+    _count(driver)
+    return Device(driver, number)
+
+
+def _find_driver() -> ModuleType:
     try:
-        driver = importlib.import_module("cuda.bindings.driver")
+        return importlib.import_module("cuda.bindings.driver")
     except ImportError:
         raise DeviceError(
             f"device: a GPU needs the package cuda-bindings, the extra 'cuda'; {CPU}"
         ) from None
-    return open_device(driver)
 
 
-def open_device(driver: ModuleType) -> Device:
-    """Returns the first GPU of a driver."""
+def _count(driver: ModuleType) -> int:
+    """Begins to use a driver, and returns how many GPUs it has."""
     try:
         results = driver.cuInit(0)
     except RuntimeError:  # its library is not there
         raise DeviceError(f"device: no driver of NVIDIA is installed; {CPU}") from None
-    has_device = results[0] != driver.CUresult.CUDA_ERROR_NO_DEVICE
-    if has_device:
+    count = 0
+    if results[0] != driver.CUresult.CUDA_ERROR_NO_DEVICE:
         check(driver, "cuInit", results)
-        has_device = check(driver, "cuDeviceGetCount", driver.cuDeviceGetCount()) > 0
-    if not has_device:
+        count = check(driver, "cuDeviceGetCount", driver.cuDeviceGetCount())
+    if count == 0:
         raise DeviceError(f"device: no GPU is to be seen (CUDA_VISIBLE_DEVICES?); {CPU}")
-    return Device(driver)
+    return count
 
 
 def cache_folder() -> Path:

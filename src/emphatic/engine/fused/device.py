@@ -9,6 +9,10 @@ from jaxtyping import Shaped
 from .kernels import Kernel
 
 
+class DeviceError(ValueError):
+    """A GPU that cannot be used; the message says why, and what to do."""
+
+
 @runtime_checkable
 class Memory(Protocol):
     """Memory of a GPU.
@@ -54,12 +58,17 @@ class Device(Protocol):
 
     @property
     def free_bytes(self) -> int:
-        """How much memory is free."""
+        """How much memory is free, or free again for this process."""
         ...
 
     @property
     def num_cores(self) -> int:
         """How many instructions it begins in a cycle."""
+        ...
+
+    @property
+    def double_ratio(self) -> int:
+        """How many instructions in single precision take the time of one in double precision."""
         ...
 
     @property

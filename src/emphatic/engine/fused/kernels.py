@@ -3,7 +3,8 @@
 A thread that learns has `width` lanes of one seed. Threads are numbered through all blocks, first
 the groups of lanes of the first seed: a block has one seed wherever a seed has lanes enough to
 fill it, and no thread is idle where it has not. The state is in registers. The table of rows is in
-the memory that a block shares, where it fits, and otherwise where all threads read it.
+the memory that a block shares, where it fits, and otherwise where all threads read it. Numbers that
+never change are part of the instructions: as loads they would fill the registers.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,12 +18,14 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr
 
 from .llvm import ALIGNMENT, Function, I32, I64, SHARED, Value, Vector
-from .loops import ARRAYS, emit_copy_of_rows, emit_draws, emit_group, SIZES, UINT32
+from .loops import ARRAYS, emit_copy_of_rows, emit_group, emit_walk, emit_words, SIZES, UINT32
 from .program import StepProgram
 
 TRIPLE, ARCHITECTURE, VERSION = "nvptx64-nvidia-cuda", "sm_80", "+ptx70"
-LEARN = (*SIZES, "row_blocks", *ARRAYS)
-DRAW = ("seeds", "steps", "time", "low", "high", "pairs", "rows")
+LEARN_ARRAYS = tuple(name for name in ARRAYS if name != "fixed")
+LEARN = (*SIZES, "row_blocks", *LEARN_ARRAYS)
+WORDS = ("seeds", "steps", "time", "low", "high", "words")
+WALK = ("seeds", "steps", "words", "pairs", "rows")
 
 
 class Thread(NamedTuple):
@@ -33,6 +36,10 @@ class Thread(NamedTuple):
     block: Value
     threads: Value
     shared: Value
+
+    def emit_number(self, f: Function) -> Value:
+        """Emits its number among those of all blocks."""
+        return f.builder.add(f.builder.mul(self.block, self.threads), self.number)
 
 
 Phase: TypeAlias = Callable[[Function, Thread], None]
@@ -74,10 +81,11 @@ def learning_kernel(program: StepProgram, width: int, shared_bytes: int) -> Kern
     def learn(f: Function, thread: Thread) -> None:
         b, sizes = f.builder, f.arguments
         machine = Vector(b, dtype, width, num_columns(dtype))
-        arrays = {name: f.pointer(name) for name in ARRAYS}
+        machine.known["fixed"] = program.fixed_table[0].tolist()
+        arrays = {name: f.pointer(name) for name in LEARN_ARRAYS}
         if is_shared:
             arrays["row"] = thread.shared
-        number = b.add(b.mul(thread.block, thread.threads), thread.number)
+        number = thread.emit_number(f)
 
         def emit_own() -> None:
             number32, groups = b.trunc(number, I32), b.trunc(sizes["groups"], I32)
@@ -91,26 +99,50 @@ def learning_kernel(program: StepProgram, width: int, shared_bytes: int) -> Kern
     return Kernel("learn", LEARN, phases, width, size if is_shared else 0)
 
 
-def drawing_kernel(closed: ClosedJaxpr, num_tables: int) -> Kernel:
-    """Returns the kernel that draws the steps of a seed in each thread; see [emit_draws]."""
-    tables = [f"table{n}" for n in range(num_tables)]
+def words_kernel(closed: ClosedJaxpr) -> Kernel:
+    """Returns the kernel that makes the two words of one step of one seed in each thread."""
 
-    def draw(f: Function, thread: Thread) -> None:
+    def make(f: Function, thread: Thread) -> None:
         b, sizes, machine = f.builder, f.arguments, Vector(f.builder, UINT32, 1)
-        machine.arrays = [f.pointer(name) for name in tables]
-        seed = b.add(b.mul(thread.block, thread.threads), thread.number)
+        number, count = thread.emit_number(f), b.mul(sizes["seeds"], sizes["steps"])
 
         def emit_own() -> None:
-            low, high, pair = (
-                machine.address(f.pointer(name), seed, UINT32) for name in ("low", "high", "pairs")
-            )
-            rows = machine.address(f.pointer("rows"), b.mul(seed, sizes["steps"]), UINT32)
-            key = b.load(low, typ=I32), b.load(high, typ=I32)
-            emit_draws(f, machine, closed, key, pair, rows)
+            seed = b.udiv(number, sizes["steps"])
+            time = b.add(sizes["time"], b.sub(number, b.mul(seed, sizes["steps"])))
+            key = [machine.read(f.pointer(half), seed) for half in ("low", "high")]
+            for n, word in enumerate(emit_words(machine, closed, [*key, b.trunc(time, I32)])):
+                place = b.add(number, b.mul(count, I64(n)))
+                machine.write(word, f.pointer("words"), place, UINT32)
+
+        f.when(b.icmp_unsigned("<", number, count), emit_own)
+
+    return Kernel("words", WORDS, (make,))
+
+
+def walking_kernel(closed: ClosedJaxpr, num_tables: int) -> Kernel:
+    """Returns the kernel that walks with these words, one seed in each thread; see [emit_walk]."""
+    tables = [f"table{n}" for n in range(num_tables)]
+
+    def walk(f: Function, thread: Thread) -> None:
+        b, sizes, machine = f.builder, f.arguments, Vector(f.builder, UINT32, 1)
+        machine.arrays = [f.pointer(name) for name in tables]
+        seed, count = thread.emit_number(f), b.mul(sizes["seeds"], sizes["steps"])
+
+        def emit_own() -> None:
+            first = b.mul(seed, sizes["steps"])
+            pair = machine.address(f.pointer("pairs"), seed, UINT32)
+            rows = machine.address(f.pointer("rows"), first, UINT32)
+
+            def emit_step(step: Value, pair: Value) -> list[Value]:
+                places = [b.add(b.add(first, step), b.mul(count, I64(n))) for n in range(2)]
+                words = [machine.read(f.pointer("words"), place) for place in places]
+                return emit_words(machine, closed, [pair, *words])
+
+            emit_walk(f, emit_step, pair, rows)
 
         f.when(b.icmp_unsigned("<", seed, sizes["seeds"]), emit_own)
 
-    return Kernel("draw", (*DRAW, *tables), (draw,))
+    return Kernel("walk", (*WALK, *tables), (walk,))
 
 
 def to_ptx(kernel: Kernel) -> str:

@@ -44,7 +44,8 @@ class Vector:
     def __init__(self, builder: ir.IRBuilder, dtype: np.dtype, width: int, columns: int = 1):
         self.builder, self.dtype, self.width = builder, np.dtype(dtype), width
         self.columns = columns
-        self.rows: dict[str, Value] = {}  # pointers to the row of each table of uniform values
+        self.known: dict[str, Sequence[float]] = {}  # tables of one row, of numbers that are known
+        self.rows: dict[str, Value] = {}  # pointers to the row of each other table
         self.arrays: list[Value] = []  # pointers to the arrays that are read by index
         self._blocks: dict[tuple[Value, int], Value] = {}  # of columns, by the row's pointer
 
@@ -68,6 +69,8 @@ class Vector:
         return self.builder.shuffle_vector(first, undefined, zeros)
 
     def uniform(self, table: str, column: int) -> Value:
+        if table in self.known:
+            return self.constant(self.known[table][column], self.dtype)
         row, kind = self.rows[table], scalar_type(self.dtype)
         if self.columns == 1:
             address = self.address(row, ir.Constant(I64, column), self.dtype)

@@ -3,7 +3,7 @@
 A machine says which seed and which lanes are its own, and where the tables lie.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -23,32 +23,31 @@ Pointers: TypeAlias = Mapping[str, Value]
 """Where the arrays of a function lie, by name."""
 
 
-def emit_draws(
-    f: Function,
-    machine: Vector,
-    closed: ClosedJaxpr,
-    key: tuple[Value, Value],
-    pair: Value,
-    rows: Value,
-) -> None:
-    """Emits the draws of one seed: `closed` maps key, pair and time to the next pair and a row.
-
-    The function has the arguments `steps` and `time`; `pair` and `rows` are pointers.
-    """
-    b = f.builder
+def emit_words(machine: Vector, closed: ClosedJaxpr, words: Sequence[Value]) -> list[Value]:
+    """Emits a function of the machine's arrays and of words, and returns the words it makes."""
     shapes = [variable.aval.shape for variable in closed.jaxpr.invars[: len(machine.arrays)]]
     tables = [IndexedArray(n, shape, UINT32) for n, shape in enumerate(shapes)]
+    arguments = [*tables, *(lane_array([word], UINT32) for word in words)]
+    lowering = Lowering(machine, UINT32)
+    results = lowering.run(closed.jaxpr, closed.consts, arguments)
+    return [lowering.to_lanes(result).item().raw for result in results]
 
-    def emit_step(step: Value, carried: list[Value]) -> list[Value]:
-        time = b.trunc(b.add(f.arguments["time"], step), I32)
-        words = [lane_array([word], UINT32) for word in (*key, *carried, time)]
-        lowering = Lowering(machine, UINT32)
-        results = lowering.run(closed.jaxpr, closed.consts, [*tables, *words])
-        pair_next, row = (lowering.to_lanes(result).item().raw for result in results)
-        b.store(row, machine.address(rows, step, UINT32))
+
+def emit_walk(
+    f: Function, emit_step: Callable[[Value, Value], list[Value]], pair: Value, rows: Value
+) -> None:
+    """Emits the steps of one seed, one after the other: from a step and a pair to pair and row.
+
+    The function has the argument `steps`; `pair` and `rows` are pointers.
+    """
+    b = f.builder
+
+    def emit_next(step: Value, carried: list[Value]) -> list[Value]:
+        pair_next, row = emit_step(step, *carried)
+        b.store(row, b.gep(rows, [step], source_etype=I32))
         return [pair_next]
 
-    (last,) = f.loop(f.arguments["steps"], [b.load(pair, typ=I32)], emit_step)
+    (last,) = f.loop(f.arguments["steps"], [b.load(pair, typ=I32)], emit_next)
     b.store(last, pair)
 
 
@@ -57,18 +56,18 @@ def emit_group(
 ) -> None:
     """Emits all chunks of steps of one group of lanes of one seed, whose state stays in registers.
 
-    The function has the arguments [SIZES]. A row of cells has `padded` lanes for each of `seeds`
-    seeds. `lanes` holds the lanes' values; `lengths` are those of the chunks, and `windows` their
-    windows, counted from 0. `states` holds the states before the first chunk, and after each window
-    where `kept` is their number of rows; where it is 0, they change in place. `sums` holds each
-    window's sums of the measures, to which those of its chunks are added, and `diverged` whether a
-    number of the state after it is not finite. `rows` are the stream's, `steps` of each seed, and
-    those of the table `step` begin `step_stride` later for every seed.
+    The function has the arguments [SIZES], and the machine has the table `fixed`. A row of cells
+    has `padded` lanes for each of `seeds` seeds. `lanes` holds the lanes' values; `lengths` are
+    those of the chunks, and `windows` their windows, counted from 0. `states` holds the states
+    before the first chunk, and after each window where `kept` is their number of rows; where it is
+    0, they change in place. `sums` holds each window's sums of the measures, to which those of its
+    chunks are added, and `diverged` whether a number of the state after it is not finite. `rows`
+    are the stream's, `steps` of each seed, and those of the table `step` begin `step_stride` later
+    for every seed.
     """
     batch, b, sizes = program.batch, f.builder, f.arguments
     num_state, num_measures = batch.num_state, len(batch.measures)
     widths = {table: program.table_width(table, machine.columns) for table in TABLES}
-    machine.rows["fixed"] = arrays["fixed"]
     lane = b.mul(group, I64(machine.width))
     cell = b.add(lane, b.mul(seed, sizes["padded"]))
     row_cells = b.mul(sizes["seeds"], sizes["padded"])

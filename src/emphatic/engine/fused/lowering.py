@@ -246,9 +246,59 @@ def _convert(lowering: Lowering, inputs: list[Value], eqn: JaxprEqn) -> LaneArra
     def convert(entry: Lane) -> Lane:
         if entry.dtype == to:
             return entry
-        return Lane(lowering.machine.convert(entry.raw, entry.dtype, to), to)
+        result = Lane(lowering.machine.convert(entry.raw, entry.dtype, to), to)
+        return _saturate(lowering, entry, result) if to.kind in "iu" else result
 
     return _map_entries(convert, lowering.to_lanes(inputs[0]))
+
+
+# What machines leave open is defined as XLA defines it, by selecting among results.
+
+
+def _saturate(lowering: Lowering, x: Lane, result: Lane) -> Lane:
+    """Emits a whole number made of a number x: the nearest one beyond the range, 0 for NaN."""
+    if x.dtype.kind != "f":
+        return result
+    low, high = np.iinfo(result.dtype).min, np.iinfo(result.dtype).max
+    for order, bound, value in (("lt", low, low), ("ge", high + 1, high)):
+        outside = lowering.apply(order, x, lowering.constant(float(bound), x.dtype), dtype=bool)
+        nearest = lowering.constant(value, result.dtype)
+        result = lowering.apply("select", outside, nearest, result)
+    is_nan = lowering.apply("ne", x, x, dtype=bool)
+    return lowering.apply("select", is_nan, lowering.constant(0, result.dtype), result)
+
+
+def _divide(lowering: Lowering, a: Lane, b: Lane) -> Lane:
+    """Emits a quotient; that of whole numbers over 0 is -1, and -1 changes the sign."""
+    if b.dtype.kind == "f":
+        return lowering.apply("div", a, b)
+    one, zero = lowering.constant(1, b.dtype), lowering.constant(0, b.dtype)
+    minus_one = lowering.apply("not", zero)
+    cases = [(zero, minus_one)]
+    if b.dtype.kind == "i":
+        cases.append((minus_one, lowering.apply("neg", a)))
+    special = [lowering.apply("eq", b, divisor, dtype=bool) for divisor, _ in cases]
+    for is_special in special:
+        b = lowering.apply("select", is_special, one, b)
+    result = lowering.apply("div", a, b)
+    for is_special, (_, value) in zip(special, cases, strict=True):
+        result = lowering.apply("select", is_special, value, result)
+    return result
+
+
+def _shift(name: str) -> Rule:
+    def shift(lowering: Lowering, a: Lane, b: Lane) -> Lane:
+        """Emits a shift; beyond the width of a number it leaves 0."""
+        width, zero = (
+            lowering.constant(8 * a.dtype.itemsize, a.dtype),
+            lowering.constant(0, a.dtype),
+        )
+        unsigned = np.dtype(f"u{a.dtype.itemsize}")
+        raw = lowering.machine.apply("lt", unsigned, b.raw, width.raw)
+        result = lowering.apply(name, a, b)
+        return lowering.apply("select", Lane(raw, np.dtype(bool)), result, zero)
+
+    return _elementwise(shift)
 
 
 def _dot(lowering: Lowering, inputs: list[Value], eqn: JaxprEqn) -> LaneArray:
@@ -327,9 +377,10 @@ RULES: dict[str, Rule] = {
     "mul": _elementwise(Lowering.mul),
     "square": _elementwise(lambda lowering, x: lowering.mul(x, x)),
     "integer_pow": _power,
-    **{name: _instruction(name) for name in ("div", "max", "min", "neg", "abs", "sqrt", "floor")},
+    "div": _elementwise(_divide),
+    **{name: _instruction(name) for name in ("max", "min", "neg", "abs", "sqrt", "floor")},
     **{name: _instruction(name) for name in ("and", "or", "xor", "not")},
-    **{name: _instruction(name) for name in ("shift_left", "shift_right_logical")},
+    **{name: _shift(name) for name in ("shift_left", "shift_right_logical")},
     **{name: _instruction(name, bool) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
     "exp": _elementwise(elementary.exp),
     "logistic": _elementwise(elementary.logistic),

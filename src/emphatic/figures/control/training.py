@@ -14,6 +14,7 @@ from ...engine.tasks import OnProgress
 from ...experiments.curves import require_curves
 from ...experiments.provenance import provenance
 from ...experiments.shards import read_if_matching, write
+from ...types import DeviceName
 from ..figure import CHECKPOINTS, Part
 
 if TYPE_CHECKING:
@@ -41,17 +42,20 @@ def training_parts(
     algorithms: Sequence[str] | None = None,
     env: str = "reacher",
     full: bool = False,
+    device: DeviceName = "auto",
 ) -> list[Part]:
     """Returns a part for each algorithm, and for each variant of the first two with `authors`.
 
     The authors' variant has their trace, their loss of the emphasis, their goals of Reacher and
     their clipping of actions; `masked` has their loss alone. `unclipped` is what the paper's text
-    says about ratios; otherwise they are clipped as in the code.
+    says about ratios; otherwise they are clipped as in the code. `device` is the kind of JAX's
+    devices.
     """
     from ...deep.agents import make_agent
     from ...deep.agents.actor_critic import AUTHORS, PAPER
     from ...deep.environments.environment import clip_actions
     from ...deep.losses import masked_emphasis_loss
+    from ...deep.streams import find_devices
     from ...deep.task import make_policy, make_task, policy_kinds
 
     steps = NUM_STEPS if steps is None else steps
@@ -66,6 +70,7 @@ def training_parts(
     for name in algorithms:
         if name not in ALGORITHMS:
             raise unknown("algorithms", name, ALGORITHMS)
+    find_devices(device)  # or says that there is none
     task = make_task(env)
     kind = policy_kinds(task)[-1]  # the paper's
     authors_task = make_task(env, goals="square") if authors else task
@@ -81,16 +86,25 @@ def training_parts(
             agent = make_agent(name, make_policy(variant_task, kind), **settings[variant])
             num_runs = runs if full else min(runs, MAX_RUNS.get(name, runs))
             seeds = range(NUM_SEEDS * seed, NUM_SEEDS * seed + num_runs)
-            parts.append(_part(name, variant, variant_task, agent, seeds, steps, not parts))
+            settings_of_part = variant_task, agent, seeds, steps, device
+            parts.append(_part(name, variant, *settings_of_part, film=not parts))
     return parts
 
 
 def _part(
-    algorithm: str, variant: str, task: "Task", agent: "Agent", seeds: range, steps: int, film: bool
+    algorithm: str,
+    variant: str,
+    task: "Task",
+    agent: "Agent",
+    seeds: range,
+    steps: int,
+    device: DeviceName,
+    film: bool,
 ) -> Part:
     name = algorithm if variant == "ours" else f"{algorithm}-{variant}"
 
     def run(folder: Path, on_progress: OnProgress) -> "xarray.Dataset":
+        from ...deep.streams import find_devices
         from ...deep.task import load_or_record, policy_kinds
         from ...deep.trained_policies import save_policies, TrainedPolicies
         from ...deep.training import to_dataset, train_on_task
@@ -116,6 +130,7 @@ def _part(
             steps,
             evaluate_every=EVALUATE_EVERY,
             checkpoint=folder / CHECKPOINTS / f"{name}.safetensors",
+            device=device,
             on_evaluation=lambda done, _: on_progress(len(seeds) * done, total),
         )
         names = algorithm, task.name, policy_kinds(task)[-1]
@@ -125,7 +140,8 @@ def _part(
         if film and task.environment is not None:
             _film_episode(folder, algorithm, task.environment, agent, training)
         dataset = to_dataset(training, algorithm, variant=variant, environment=task.name)
-        dataset.attrs["provenance"] = json.dumps([provenance("scan")])
+        origin = provenance("scan", find_devices(device)[0].device_kind)
+        dataset.attrs["provenance"] = json.dumps([origin])
         write(path, dataset, definition)
         return dataset
 
