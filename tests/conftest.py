@@ -6,6 +6,11 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
+
+# A thread for each process of a test, which share the cores: idle threads of BLAS would spin. It is
+# read by the processes that are started from here on, among them the workers of `pytest -n`.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import jax
 import pytest
@@ -31,8 +36,9 @@ settings.load_profile("emphatic")
 def reproduced(tmp_path_factory):
     """For each figure the folder, status and output of `emphatic reproduce`, in a small size.
 
-    As a user would run it: with JAX as it comes, and types not checked. Made once for all processes
-    that test: the first one that needs it makes it, and the others wait.
+    As a user would run it: with JAX as it comes, and types not checked; with two Garnets in place
+    of twenty. Made once for all processes that test: the first one that needs it makes it, and the
+    others wait.
     """
     base = tmp_path_factory.getbasetemp()
     out = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "reproduced"
@@ -48,14 +54,14 @@ def reproduced(tmp_path_factory):
 
 def _reproduce(out):
     """The status, output and errors of each figure's command."""
-    script = "import sys; from emphatic.cli import main; sys.exit(main())"
-    command = [sys.executable, "-c", script, "reproduce"]
+    command = [sys.executable, "-m", "tests.figures.few_garnets", "reproduce"]
     started = {
         name: subprocess.Popen(
             [*command, name, "--runs", "2", "--steps", "2e3", "--out", str(out)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             encoding="utf-8",
+            cwd=Path(__file__).parents[1],
             env={**os.environ, "PYTHONUTF8": "1"},
         )
         for name in ("emphasis", "evaluation", "convergence")

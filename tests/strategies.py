@@ -6,7 +6,7 @@ import random
 from typing import Any, cast
 
 import numpy as np
-from hypothesis import strategies as st
+from hypothesis import settings, strategies as st
 from scipy import sparse
 
 from emphatic import Learner, MDP, Problem, Softmax
@@ -15,6 +15,9 @@ SHAPES = ((3, 2, 2, 5), (5, 3, 5, 4), (8, 2, 3, 6))
 """States, actions, state features k and state-action features l (every shape compiles anew)."""
 
 SEEDS = st.integers(0, 2**32 - 1)
+
+COMPILED = settings(max_examples=8)
+"""Of tests that compile a program for every example."""
 
 LARGEST_RADIUS = 0.98
 """Of the targets' discounted chains, so that a test's tolerance can be an honest one."""

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from emphatic import learners, oracle, problems, Sample, schedules, Softmax
 from emphatic.agents import (
@@ -30,7 +30,7 @@ from emphatic.oracle import track
 from emphatic.problems import ACTOR_FEATURES
 
 from .. import transcriptions as plain
-from ..strategies import build, problems as some_problems, random_softmax, SEEDS
+from ..strategies import build, COMPILED, problems as some_problems, random_softmax, SEEDS
 
 ALPHA, BETA = schedules.polynomial(0.1, 0.6), schedules.polynomial(0.05, 0.9)
 ETA, BOUND = 1e-2, 0.2
@@ -186,7 +186,7 @@ def assert_algorithm_1(problem, policy, in_numpy, theta, emphasis, num_steps, en
     return found
 
 
-@settings(max_examples=10)
+@COMPILED
 @given(problem=some_problems(), seed=SEEDS)
 def test_with_exact_critics_the_expected_step_is_the_gradient(problem, seed):
     r"""$\mathbb E[\theta_{t+1}] - \theta_t = \beta\nabla J(\theta)$ without damping."""

@@ -22,7 +22,7 @@ from emphatic.agents import (
 from emphatic.engine import run
 
 from .. import transcriptions as plain
-from ..strategies import build, problems as some_problems, random_softmax, SEEDS
+from ..strategies import build, COMPILED, problems as some_problems, random_softmax, SEEDS
 
 ALPHA, BETA, BOUND = schedules.polynomial(0.1, 0.6), schedules.polynomial(0.5, 0.9), 0.2
 
@@ -55,6 +55,7 @@ def assert_without_bias(problem, policy, theta):
     )
 
 
+@COMPILED
 @given(some_problems(), SEEDS)
 def test_projections_on_compatible_features_leave_no_bias(problem, seed):
     assert_without_bias(problem, *random_softmax(problem, seed))

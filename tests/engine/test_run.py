@@ -267,7 +267,7 @@ def diverging(engine: Any, dtype: Any) -> Any:
     )
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slow)])
 def test_engines_agree_on_which_lanes_have_diverged_and_when(dtype):
     fused, scanned = (diverging(engine, dtype) for engine in ENGINES)
     np.testing.assert_array_equal(fused.diverged, scanned.diverged)

@@ -311,7 +311,13 @@ def test_ctrl_c_before_the_first_unit_is_passed_on():
 def test_cases_with_other_weights_are_gathered_by_their_names():
     """Six features come before seven, whose weights are then not one after the other."""
     few = {"features": ("aliased", "one-hot"), "solid": (0.1,)}
-    recorded = dataclasses.replace(EXPERIMENT, cases=few, measures=("weights",), num_runs=1)
+    recorded = dataclasses.replace(
+        EXPERIMENT,
+        learners=lambda problem: {"gem": learners.gem},
+        cases=few,
+        measures=("weights",),
+        num_runs=1,
+    )
     all_weights = run(recorded).squeeze()["gem_weights"]
     sizes: dict[Features, int] = {"aliased": 6, "one-hot": 7}
     for features, size in sizes.items():

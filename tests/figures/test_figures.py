@@ -297,6 +297,39 @@ def summary_of(figure, curve=None, authors=False):
     return module.summarise(made_up(experiments, curve or CURVES[figure]))
 
 
+KNOWN = dict(
+    zip(
+        KEYS["emphasis"],
+        (
+            (0.3132223930, 0.1023974175),
+            (0.3284734206, 0.0244015551),
+            (1.1782378024, 0.4755421974),
+            (1.1761608626, 0.1485503467),
+            (0.1901410869, 0.1193130534),
+            (0.1585454148, 0.0302920891),
+            (0.3072180307, 0.1200253676),
+            (0.3164798852, 0.0340209156),
+        ),
+        strict=True,
+    )
+)
+"""The step sizes up to which GEM is stable, in mean and in mean square."""
+compute_thresholds = emphasis.thresholds
+
+
+@pytest.fixture(scope="module", autouse=True)
+def known_thresholds():
+    """Thresholds are not computed again for every test that needs a summary or a drawing."""
+
+    def thresholds(features, solid):
+        mean, mean_square = KNOWN[features, solid]
+        return predict.Thresholds(((0.0, mean),), ((0.0, mean_square),))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(emphasis, "thresholds", thresholds)
+        yield
+
+
 @pytest.fixture(scope="module")
 def summaries():
     return {figure: summary_of(figure) for figure in KEYS}
@@ -926,10 +959,17 @@ def test_the_exact_thresholds_are_marked_and_in_the_summary(summaries, drawings)
         places = [np.log2(found[features, solid]["mean_square"] / 0.1) for features in FEATURES]
         shown = [place for place in places if place < 1.7]  # one-hot at 0.1 is beyond the panel
         np.testing.assert_allclose([mark.get_xdata()[0] for mark in marks], shown)
+
+
+def test_the_exact_thresholds_are_those_of_gem_without_a_ridge(reproduced):
+    """Two of those of the reproduced figure are computed again, by the public function."""
+    found = strictly((reproduced["emphasis"][0] / "summary.json").read_text())["thresholds"]
+    assert [(x["features"], x["solid"]) for x in found] == list(KNOWN)
+    pairs = [(x["mean"], x["mean_square"]) for x in found]
+    np.testing.assert_allclose(pairs, list(KNOWN.values()), rtol=1e-6)  # what they are found to
     for features in ("original", "aliased"):
         exact = predict.thresholds(problems.baird(features, 0.3), learners.gem)
-        assert found[features, 0.3]["mean"] == exact.mean
-        assert found[features, 0.3]["mean_square"] == exact.mean_square
+        np.testing.assert_allclose(KNOWN[features, 0.3], (exact.mean, exact.mean_square), rtol=1e-6)
 
 
 @pytest.mark.slow
@@ -1107,6 +1147,7 @@ def test_the_same_run_writes_the_same_files(reproduced, monkeypatch, tmp_path):
 
         with monkeypatch.context() as patch:
             patch.setattr(completion, "complete", stored)
+            patch.setattr(emphasis, "thresholds", compute_thresholds)
             reproduce(figure, tmp_path, runs=2, steps=2000, engine="auto")
         for name in ("summary.json", "figure.svg", "figure.png"):
             before = reproduced[figure][0] / name

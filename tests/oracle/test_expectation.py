@@ -11,9 +11,10 @@ from hypothesis import given
 from emphatic import oracle
 
 from ..plainly import plainly
-from ..strategies import build, problems_and_targets
+from ..strategies import build, COMPILED, problems_and_targets
 
 
+@COMPILED
 @given(problems_and_targets())
 def test_expectation_enumerates_the_stationary_law(pair):
     problem, target = pair

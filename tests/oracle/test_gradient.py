@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from emphatic import oracle, problems
 
 from ..plainly import plainly
-from ..strategies import problems_and_targets, random_softmax, SEEDS
+from ..strategies import COMPILED, problems_and_targets, random_softmax, SEEDS
 
 
 def _objective_in_jax(problem, policy):
@@ -30,6 +30,7 @@ def _objective_in_jax(problem, policy):
     return objective
 
 
+@COMPILED
 @given(problems_and_targets(), SEEDS)
 def test_policy_gradient_is_the_gradient_of_the_objective(pair, seed):
     """Against `jax.grad` through the linear solve, and against finite differences."""
@@ -66,6 +67,7 @@ def test_policy_gradient_of_a_nonlinear_policy_is_a_pytree_like_theta():
     np.testing.assert_allclose((after - before) / 1e-6, gradient["hidden"][3, 2], rtol=1e-4)
 
 
+@COMPILED
 @given(problems_and_targets(), SEEDS, st.floats(1e-3, 1.0))
 def test_limiting_update_is_the_mean_actor_step_with_converged_critics(pair, seed, ridge):
     r"""$\mathbb E[\rho_t(w^\top x_t)(u^\top\tilde x_t)\nabla\log\pi(A_t|S_t)]$ (Algorithm 1)."""

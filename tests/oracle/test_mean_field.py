@@ -9,7 +9,7 @@ from emphatic.agents import over_states, tabular
 from emphatic.oracle import follow, mean_field, track
 from emphatic.problems import ACTOR_FEATURES
 
-from ..strategies import build, problems as some_problems, random_softmax, SEEDS
+from ..strategies import build, COMPILED, problems as some_problems, random_softmax, SEEDS
 
 
 def _setting():
@@ -22,6 +22,7 @@ def _setting():
 # Recorded paths
 
 
+@COMPILED
 @given(some_problems(), SEEDS)
 def test_what_is_tracked_is_what_the_oracle_says(problem, seed):
     policy, theta = random_softmax(problem, seed)

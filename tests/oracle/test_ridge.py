@@ -6,7 +6,7 @@ from hypothesis import assume, given, strategies as st
 
 from emphatic import oracle, problems, Softmax
 
-from ..strategies import problems_and_targets, random_softmax, SEEDS
+from ..strategies import COMPILED, problems_and_targets, random_softmax, SEEDS
 
 
 @given(problems_and_targets(), st.floats(1e-4, 1.0))
@@ -26,6 +26,7 @@ def test_ridge_cost_is_the_distance_of_the_limits(pair, ridge):
         np.testing.assert_allclose(distance, np.linalg.norm(with_ - without), rtol=1e-5, atol=1e-8)
 
 
+@COMPILED
 @given(problems_and_targets(), SEEDS, st.floats(1e-4, 1.0))
 def test_ridge_biases_the_gradient_by_the_change_of_the_limiting_update(pair, seed, ridge):
     problem, _ = pair

@@ -10,7 +10,7 @@ from hypothesis import assume, given, strategies as st
 from emphatic import oracle, problems
 
 from ..plainly import plainly
-from ..strategies import as_sparse, problems_and_targets, SEEDS
+from ..strategies import as_sparse, COMPILED, problems_and_targets, SEEDS
 
 
 @given(problems_and_targets(), st.floats(1e-3, 1.0))
@@ -86,6 +86,7 @@ def _updates(problem, target, ridge, d):
     return oracle.expectation(problem, all_of_them)
 
 
+@COMPILED
 @given(problems_and_targets(), st.floats(0.0, 1.0), SEEDS, st.booleans())
 def test_systems_are_the_mean_fields_of_the_printed_updates(pair, ridge, seed, make_sparse):
     """Enumerating every (s, a, s', a') gives the drift of each system, sparse or dense."""

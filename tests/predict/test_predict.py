@@ -302,7 +302,7 @@ def test_the_three_thresholds_of_one_state_are_their_closed_forms():
         assert estimate.high - estimate.low < 0.02
 
 
-@pytest.mark.parametrize("name", ["gem", "gq2", "tdc"])
+@pytest.mark.parametrize("name", ["gem", "gq2", pytest.param("tdc", marks=pytest.mark.slow)])
 def test_at_a_threshold_the_spectral_radius_is_one(name, monkeypatch):
     """On whole matrices, by all eigenvalues; by a matrix and in a Krylov space."""
     problem, target = build((3, 2, 2, 2), 4, varying=True)

@@ -17,6 +17,9 @@ from .linearization import weight_names
 from .measures import example_transition, Lanes, Measure
 
 TABLE_BYTES = 2**26  # transitions are tabulated up to this size, and made as they come beyond
+NUM_DIRECT = 32  # first states that are made without compiling, which takes as long as so many
+DRAWS = {"_normal", "_uniform"}  # functions of jax.random that JAX has compiled on their own
+MOVES = {"broadcast_in_dim", "convert_element_type", "random_fold_in", "random_wrap"}
 
 Observation: TypeAlias = PyTree
 """What a learner sees of a sample: a critic a [Transition], an agent the [Sample] itself."""
@@ -91,6 +94,7 @@ class Batch:
         with jax.enable_x64(self.dtype == np.float64):
             key = jax.random.key(0)
             self.state = jax.eval_shape(lambda lane: self._init(key, lane.arguments), self.lane)
+        self._num_initial = 0
         self.num_state = sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(self.state))
 
     @property
@@ -135,16 +139,29 @@ class Batch:
     def initial(self, seed: int) -> PyTree:
         """Returns the first state of every lane; only seed and names of weights matter to it."""
         words = np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32)
+        self._num_initial += 1
         with jax.enable_x64(self.dtype == np.float64):
-            return self._initial(words, self.lanes.arguments)
+            is_direct = self._num_initial <= NUM_DIRECT and self._only_draws
+            initial = self._initial if is_direct else self._compiled_initial
+            return initial(jnp.asarray(words), self.lanes.arguments)
+
+    def _initial(self, words: UInt32[jax.Array, "2"], arguments: PyTree) -> PyTree:
+        key = jax.random.wrap_key_data(words, impl="threefry2x32")
+        return jax.vmap(partial(self._init, key), axis_size=self.num_lanes)(arguments)
 
     @cached_property
-    def _initial(self) -> Callable[[UInt32[np.ndarray, "2"], PyTree], PyTree]:
-        def initial(words: UInt32[jax.Array, "2"], arguments: PyTree) -> PyTree:
-            key = jax.random.wrap_key_data(words, impl="threefry2x32")
-            return jax.vmap(partial(self._init, key), axis_size=self.num_lanes)(arguments)
+    def _compiled_initial(self) -> Callable[[UInt32[jax.Array, "2"], PyTree], PyTree]:
+        return jax.jit(self._initial)
 
-        return jax.jit(initial)
+    @cached_property
+    def _only_draws(self) -> bool:
+        """Whether first states are drawn and moved, so that compiling could change no bit."""
+        words = jax.ShapeDtypeStruct((2,), np.uint32)
+        program = jax.make_jaxpr(self._initial)(words, self.lanes.arguments)
+        return all(
+            equation.primitive.name in MOVES or equation.params.get("name") in DRAWS
+            for equation in program.eqns
+        )
 
     def observe(self, sample: Sample) -> Observation:
         """Returns what the learner sees of samples, computed in float64."""
