@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import experiments, export, prediction, shell_completion, theory, training
+from . import checking, experiments, export, prediction, shell_completion, theory, training
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ GROUPS: dict[str, dict[str, Command]] = {
         ),
         "report": Command(experiments.report_command, "FOLDER...", (experiments.ReportOptions,)),
     },
+    "your own code": {"check": Command(checking.check_command, "MODULE", (checking.CheckOptions,))},
     "deep agents": {
         "train": Command(training.train_command, "", (training.TrainOptions,), ""),
         "evaluate": Command(training.evaluate_command, "FOLDER", (training.EvaluateOptions,)),

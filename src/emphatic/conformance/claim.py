@@ -22,10 +22,9 @@ class Claim:
     """Such as `step_size`, or `step_size of gem` where there are several."""
 
     def make(self, problem: Problem, values: Mapping[str, typing.Any]) -> Critic:
-        """Makes the learner with other values of its numbers, in their order."""
-        names = (f"number_{n}" for n in range(len(self.numbers)))
-        used = dict(zip(names, values.values(), strict=True))
-        return self.build(problem)(**used)
+        """Makes the learner with these values of its numbers."""
+        arguments = {f"number_{n}": values[name] for n, name in enumerate(self.numbers)}
+        return self.build(problem)(**arguments)
 
 
 def as_claim(claim: Critic | str) -> Claim:

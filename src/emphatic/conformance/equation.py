@@ -15,7 +15,7 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Var
 from jaxtyping import PyTree
 
 Code: TypeAlias = Any
-"""The number of a change, traced; 0 is none."""
+"""The number of a change, traced, where 0 is none; None leaves all changes out of the program."""
 OPERANDS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.MatMult: "@"}
 
 
@@ -76,7 +76,7 @@ class Equation:
 
         for position, eqn in enumerate(self.eqns):
             operands = [read(atom) for atom in eqn.invars]
-            for n, operand in enumerate(operands):
+            for n, operand in enumerate(operands if code is not None else []):
                 for number, alternative in self.alternatives.get((position, n), []):
                     operands[n] = jnp.where(code == number, alternative(operand), operands[n])
             results = eqn.primitive.bind(*operands, **eqn.params)

@@ -13,7 +13,7 @@ from .implementation import (
     advance,
     as_transition,
     begin,
-    Fault,
+    FaultError,
     Implementation,
     predict,
     tolerant,
@@ -34,7 +34,7 @@ class ExpectedStep:
     """
 
     def __init__(self, claim: Claim, seed: int):
-        self.trial = make_trial(np.random.default_rng([seed, len(SIZES)]), 0.8, SIZES)
+        self.trial = make_trial(seed, 0, 0.8, SIZES)
         self.probability, seen = enumerate_transitions(self.trial)
         self.transitions = [as_plain(seen, n) for n in range(len(self.probability))]
         first = [int((seen["state"] == s).argmax()) for s in range(SIZES[0])]
@@ -78,6 +78,6 @@ class ExpectedStep:
                 for (p, one), (q, y) in product(zip(self.probability, after, strict=True), ys):
                     two = advance(theirs, one, y)
                     mean += p * q * np.array([predict(theirs, two, z) for z in self.probes])
-        except Fault:
+        except FaultError:
             return np.inf
         return float(np.abs(mean - self.exact).max() / np.abs(self.exact).max())

@@ -28,7 +28,7 @@ Theirs: TypeAlias = Any
 SHOWN = 120  # characters of what an implementation says when it raises
 
 
-class Fault(Exception):
+class FaultError(Exception):
     """What makes an implementation no pure function of its arguments, in one line."""
 
 
@@ -135,7 +135,7 @@ def _from_class(make: Callable[..., Any]) -> Implementation:
         state = begin(trial, weights)
         if not _has(state, "step", "predict"):
             kind = type(state).__name__
-            raise Fault(f"makes {kind!r} of the weights, which lacks step(y) or predict(y)")
+            raise FaultError(f"makes {kind!r} of the weights, which lacks step(y) or predict(y)")
         return state
 
     begin = _with_problem(make)
@@ -179,9 +179,9 @@ def run(theirs: Implementation, trial: Trial, weights: Weights) -> Run:
                 predictions[stream, step] = predict(theirs, state, y)
                 is_known[stream, step] = True
                 state = (_pure_step if is_checked else advance)(theirs, state, y)
-            except Fault as fault:
+            except FaultError as fault:
                 where = f"rho {y.rho:.3g}, discount {y.discount:.3g}, interest {y.interest:.3g}"
-                raise Fault(f"{fault} (step {step} of a stream: {where})") from fault
+                raise FaultError(f"{fault} (step {step} of a stream: {where})") from fault
         return state
 
     with tolerant():
@@ -189,7 +189,7 @@ def run(theirs: Implementation, trial: Trial, weights: Weights) -> Run:
             try:
                 state = follow(stream, is_checked=stream == 0)
                 last = state if stream == 0 else last
-            except Fault as error:
+            except FaultError as error:
                 fault = fault or str(error)
         if fault is None:
             first = predictions[0].copy()
@@ -213,39 +213,41 @@ def begin(theirs: Implementation, trial: Trial, weights: Weights) -> Any:
 
 
 def _call(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls a function of an implementation; what it raises is a [Fault]."""
+    """Calls a function of an implementation; what it raises is a [FaultError]."""
     try:
         return function(*arguments)
-    except Fault:
+    except FaultError:
         raise
     except Exception as error:
         text = " ".join(str(error).split())[:SHOWN]
         if isinstance(error, ValueError) and "read-only" in text:
-            raise Fault(f"{name} changes the transition, which is read-only: {text}") from error
+            raise FaultError(
+                f"{name} changes the transition, which is read-only: {text}"
+            ) from error
         has = ""
         if name == "init" and isinstance(error, KeyError | IndexError):
             sizes = (f"{key} {array.shape}" for key, array in arguments[1].items())
             has = f"; the weights are {', '.join(sizes) or 'none'}"
-        raise Fault(f"{name} raises {type(error).__name__}: {text}{has}") from error
+        raise FaultError(f"{name} raises {type(error).__name__}: {text}{has}") from error
 
 
 def predict(theirs: Implementation, state: Any, y: Any) -> float:
     """Returns the prediction as a number."""
     value = _call("predict", theirs.predict, state, y)
     if (shape := tuple(getattr(value, "shape", ()))) != ():
-        raise Fault(f"predict returns an array of shape {shape}; a number is required")
+        raise FaultError(f"predict returns an array of shape {shape}; a number is required")
     try:
         return float(value)
     except (TypeError, ValueError):
         kind = type(value).__name__
-        raise Fault(f"predict returns {kind!r}; a number is required") from None
+        raise FaultError(f"predict returns {kind!r}; a number is required") from None
 
 
 def advance(theirs: Implementation, state: Any, y: Any) -> Any:
     """Returns the state after a step."""
     after = _call("step", theirs.step, state, y)
     if after is None and state is not None:
-        raise Fault("step returns None; the next state is required")
+        raise FaultError("step returns None; the next state is required")
     return after
 
 
@@ -255,18 +257,22 @@ def _pure_step(theirs: Implementation, state: Any, y: Any) -> Any:
     prediction, before = predict(theirs, state, y), named_arrays(state)
     after = advance(theirs, state, y)
     if not _equal(named_arrays(state), named_arrays(kept)):
-        raise Fault("step changes the state that it is given; return a new one, or give a class")
+        raise FaultError(
+            "step changes the state that it is given; return a new one, or give a class"
+        )
     arrays = named_arrays(after)
     for name in before.keys() & arrays.keys():
         if before[name].shape != arrays[name].shape:
             change = f"from {before[name].shape} to {arrays[name].shape}"
-            raise Fault(f"step changes the shape of {name or 'the state'} {change}")
+            raise FaultError(f"step changes the shape of {name or 'the state'} {change}")
     again = advance(theirs, kept, y)
     numbers = predict(theirs, state, y), *(predict(theirs, each, y) for each in (after, again))
     if not _same(prediction, numbers[0]):
-        raise Fault("predict gives two results for one state: it keeps hidden state or is random")
+        raise FaultError(
+            "predict gives two results for one state: it keeps hidden state or is random"
+        )
     if not (_equal(arrays, named_arrays(again)) and _same(*numbers[1:])):
-        raise Fault("step gives two results for one state: it keeps hidden state or is random")
+        raise FaultError("step gives two results for one state: it keeps hidden state or is random")
     return after
 
 

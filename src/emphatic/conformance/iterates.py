@@ -16,6 +16,8 @@ from .trials import NAMES, Seen, Trial
 
 LANES = 32  # changes at once, so that one compiled program serves all
 
+COMPILER_OPTIONS = {"xla_backend_optimization_level": 0}  # it compiles longer than it runs
+
 
 @dataclass(frozen=True)
 class Mutant:
@@ -94,7 +96,8 @@ class Ours:
         self.step = Equation(step, self.numbers, self.initial, example)
         self.prediction = Equation(predict, self.numbers, self.initial, example)
         text = f"{self.step.closed.jaxpr} {self.prediction.closed.jaxpr}"
-        self.program = compiled.setdefault(text, jax.jit(self._iterate))
+        program = jax.jit(self._iterate, compiler_options=COMPILER_OPTIONS)
+        self.program = compiled.setdefault(text, program)
 
     @property
     def weights(self) -> dict[str, np.ndarray]:
@@ -189,7 +192,7 @@ class Ours:
 
         one = jax.tree.map(multiply, state, one)
         seen = _choose(lane.mask & lane.in_order, one, state)
-        other = self.step.evaluate(of_step, 0, numbers, seen, y)
+        other = self.step.evaluate(of_step, None, numbers, seen, y)
         after = _choose(lane.mask, one, other)
         begun = jax.tree.map(lambda leaf: (lane.wiped * leaf).astype(leaf.dtype), initial)
         return prediction, _choose(lane.mask & lane.wipes & (y.discount == 0.0), begun, after)

@@ -45,7 +45,8 @@ def changed_fields(trial: Trial, name: str) -> Iterator[tuple[str, Seen]]:
         with np.errstate(divide="ignore"):
             yield f"1/{name} in place of `{name}`", replaced(1.0 / array)
         yield f"`{name}` clipped at 1", replaced(np.minimum(array, 1.0))
-    yield f"no `{name}`: 0 in its place", replaced(np.zeros(()))
+        if not name.startswith("rho"):
+            yield f"no `{name}`: 0 in its place", replaced(np.zeros(()))
     yield f"the other sign of `{name}`", replaced(-array)
     at_end = end.reshape(end.shape + (1,) * (array.ndim - 2))
     if name == "discount":
@@ -62,7 +63,7 @@ def _changed_ends(discount: np.ndarray, end: np.ndarray) -> Iterator[tuple[str, 
     words = "ends of episodes ignored: `discount` is not 0 there"
     yield words, {"discount": largest}
     yield words, {"discount": np.where(end, shifted(discount, 1, 1.0), discount)}
-    late, early = shifted(end, 1, False), shifted(end, -1, False)
+    late, early = shifted(end, 1, 0.0), shifted(end, -1, 0.0)
     yield "ends of episodes one step late", {"discount": np.where(late, 0.0, largest)}
     yield "ends of episodes one step early", {"discount": np.where(early, 0.0, largest)}
     yield (
@@ -179,19 +180,20 @@ def _of_numbers(ours: Ours, groups: list[tuple[str, ...] | None]) -> Iterator[Mu
             (f"half the {name}", value / 2.0),
             (f"1 minus the {name}", 1.0 - value),
         ):
-            for of in groups:
+            for of in groups if other else [None]:
                 yield Mutant(_in_update(words, of), numbers={name: other}, of=of)
     for one, other in permutations(numbers, 2):
-        words = f"the {other} in place of the {one}"
-        yield Mutant(words, numbers={one: numbers[other]})
-        yield Mutant(
-            f"{words}, and the reverse", numbers={one: numbers[other], other: numbers[one]}
-        )
+        changes = [
+            (f"the {other} in place of the {one}", numbers[other]),
+            (f"the {one} multiplied by the {other} once more", numbers[one] * numbers[other]),
+        ]
         if numbers[other]:
-            words = f"the {one} not multiplied by the {other}"
-            yield Mutant(words, numbers={one: numbers[one] / numbers[other]})
-        words = f"the {one} multiplied by the {other} once more"
-        yield Mutant(words, numbers={one: numbers[one] * numbers[other]})
+            ratio = numbers[one] / numbers[other]
+            changes.append((f"the {one} not multiplied by the {other}", ratio))
+        yield from (Mutant(words, numbers={one: changed}) for words, changed in changes)
+    for one, other in combinations(numbers, 2):
+        both = {one: numbers[other], other: numbers[one]}
+        yield Mutant(f"the {one} and the {other} exchanged", numbers=both)
 
 
 def _of_tables(problem: Problem) -> Iterator[Mutant]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from .. import oracle
 from ..types import Estimand
-from .implementation import advance, begin, Fault, Implementation, predict, tolerant
+from .implementation import advance, begin, FaultError, Implementation, predict, tolerant
 from .iterates import Ours
 
 TRUTH = {
@@ -31,7 +31,7 @@ def check_error(theirs: Implementation, ours: Ours) -> str | None:
             state = advance(theirs, state, ours.trial.plain(0, 0))
             plotted = theirs.error(state, problem)
             predictions = _predictions(theirs, state, ours, estimates)
-        except Fault as fault:
+        except FaultError as fault:
             return str(fault)
         except Exception as error:
             return f"error raises {type(error).__name__}: {error}"

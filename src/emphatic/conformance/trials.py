@@ -3,7 +3,7 @@
 from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, TypeAlias
 
 import jax
@@ -63,13 +63,10 @@ def as_plain(seen: Seen, *index: int) -> Any:
     return PlainTransition(*(row if row.ndim else row.item() for row in rows))
 
 
-def make_trials(seed: int = 0) -> list[Trial]:
-    """Makes the trials of a seed, in float64."""
-    return [make_trial(np.random.default_rng([seed, n]), size) for n, size in enumerate(SCALES)]
-
-
-def make_trial(rng: np.random.Generator, scale: float, sizes: Sizes = SIZES) -> Trial:
+@cache
+def make_trial(seed: int, number: int, scale: float, sizes: Sizes = SIZES) -> Trial:
     """Makes a trial: discounts vary and end episodes, interests vanish, two states look alike."""
+    rng = np.random.default_rng([seed, number])
     problem = make_problem(rng, scale, sizes)
     sample = walk(rng, problem)
     trial = Trial(problem, sample, {})

@@ -23,8 +23,7 @@ from .expected_step import ExpectedStep
 from .implementation import as_implementation, Implementation, load, Run, run, Theirs
 from .iterates import Mutant, Ours
 from .plotted_error import check_error
-from .trials import make_trials
-
+from .trials import make_trial, SCALES
 
 STEP_TOLERANCE = {"float64": 1e-9, "float32": 1e-4}
 """Of an expected step."""
@@ -130,7 +129,8 @@ def _know(claim: Critic | str, seed: int) -> Known:
     try:
         parsed = as_claim(claim)
         compiled = {}
-        ours = [Ours(parsed, trial, compiled) for trial in make_trials(seed)]
+        trials = [make_trial(seed, n, scale) for n, scale in enumerate(SCALES)]
+        ours = [Ours(parsed, trial, compiled) for trial in trials]
     except ValueError as error:
         raise ValueError(f"as: {error}") from error
     return Known(ours, [compute_right(each) for each in ours], ExpectedStep(parsed, seed))
