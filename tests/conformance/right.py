@@ -10,7 +10,15 @@ from .. import transcriptions
 from .wrong import ALPHA, ETA, functions, GEM, GQ2, TD, TDC
 
 ETD = f"etd(followon(), {ALPHA})"
+GEM_ETD = f"etd(gem({ALPHA}, {ETA}), {ALPHA})"
 CLAIMS = {"td": TD, "tdc": TDC, "gem": GEM, "gq2": GQ2, "etd": ETD}
+EXPRESSIONS = {
+    **CLAIMS,
+    "gem-etd": GEM_ETD,
+    "etd-exact": f"etd(exact(emphasis), {ALPHA})",
+    "etq": f"etq(followon(), {ALPHA})",
+    "followon": "followon()",
+}
 
 
 def transcription(name):
@@ -62,7 +70,9 @@ def variant(name: str, seed: int):
     dot, expands, is_first_scaled = dots(rng), rng.random() < 0.5, rng.random() < 0.5
     real = rng.choice([np.float32, np.float64])
 
-    def add(w, scalar, x, alpha=real(ALPHA)):
+    alpha = real(ALPHA)
+
+    def add(w, scalar, x):
         """A step along x, with products in some order."""
         if is_first_scaled:
             return w + (alpha * scalar) * x

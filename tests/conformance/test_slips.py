@@ -4,7 +4,7 @@ import pytest
 
 from emphatic.conformance import check
 
-from .wrong import ERRORS, TD, with_error, WRONG
+from .wrong import WRONG
 
 
 @pytest.mark.parametrize("name", WRONG)

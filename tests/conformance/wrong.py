@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-
 ALPHA, ETA = 0.1, 0.3
 
 
@@ -260,4 +259,3 @@ WRONG = {
     ),
     "step size twice": Wrong(TD, td(alpha=ALPHA**2), "the step_size twice: its square"),
 }
-ERRORS = {"broadcasts": broadcast_error, "to a matrix of all pairs": broadcast_difference}

@@ -161,6 +161,8 @@ def describe_place(ours: Sequence[Ours], differences: Sequence[np.ndarray]) -> s
                 misses.setdefault(text, []).append(kind[is_other])
     common = {text: np.concatenate(kinds) for text, kinds in hits.items()}
     others = {text: np.concatenate(misses[text]) for text in common}
+    if not any(map(len, common.values())) or not any(map(len, others.values())):
+        return None
     if not (some := {text: others[text].mean() for text, hit in common.items() if hit.all()}):
         return None
     text = min(some, key=lambda text: some[text])

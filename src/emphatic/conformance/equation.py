@@ -174,4 +174,6 @@ def _read(
     if isinstance(node, ast.BinOp):
         operands = [ast.unparse(node.left), ast.unparse(node.right)]
         text = ast.unparse(node)
+    elif isinstance(node, ast.Call):
+        operands = list(map(ast.unparse, node.args))
     return Site(Path(file).name, line, " ".join(text.split())), operands

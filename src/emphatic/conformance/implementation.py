@@ -1,14 +1,11 @@
 """Anybody's implementation of a learner: three functions or a class, run in plain Python."""
 
 import copy
-import importlib
 import inspect
-import sys
 import warnings
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import jax
@@ -17,6 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from .._validation import unknown
+from ..engine.source import import_module
 from ..types import Critic, Learner, named_leaves, Transition
 from .trials import NAMES, Trial
 
@@ -26,6 +24,7 @@ Theirs: TypeAlias = Any
 """A module, an object, a class or a function: see [as_implementation]."""
 
 SHOWN = 120  # characters of what an implementation says when it raises
+TWO_RESULTS = "two results for one state: it keeps hidden state or is random"
 
 
 class FaultError(Exception):
@@ -66,13 +65,7 @@ class Run:
 def load(reference: str) -> Theirs:
     """Imports `module` or `module:name`; modules may be in the current folder."""
     name, _, attribute = reference.partition(":")
-    if (folder := str(Path.cwd())) not in sys.path:
-        sys.path.insert(0, folder)
-    try:
-        value = importlib.import_module(name)
-    except Exception as error:
-        kind = type(error).__name__
-        raise ValueError(f"import: {name!r} cannot be imported: {kind}: {error}") from error
+    value: Theirs = import_module(name)
     for part in filter(None, attribute.split(".")):
         if not hasattr(value, part):
             raise unknown(name, part, [key for key in vars(value) if not key.startswith("_")])
@@ -272,7 +265,7 @@ def _pure_step(theirs: Implementation, state: Any, y: Any) -> Any:
             "predict gives two results for one state: it keeps hidden state or is random"
         )
     if not (_equal(arrays, named_arrays(again)) and _same(*numbers[1:])):
-        raise FaultError("step gives two results for one state: it keeps hidden state or is random")
+        raise FaultError(f"step gives {TWO_RESULTS}")
     return after
 
 

@@ -175,7 +175,7 @@ def _judge(theirs: Implementation, known: Known, name: str, claim: str) -> Verdi
         precision=precision,
         expected_step=expected,
         slips=slips,
-        place=describe_place(known.ours, far) if precision is None and not slips else None,
+        place=describe_place(known.ours, far) if not (fault or precision or slips) else None,
     )
 
 
