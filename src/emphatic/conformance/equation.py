@@ -5,6 +5,7 @@ import inspect
 import linecache
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -156,6 +157,7 @@ def _is_written_by_a_person(file: str) -> bool:
     return not file.startswith(("<", *LIBRARIES)) and "equinox" not in file
 
 
+@cache
 def _read(
     file: str, line: int | None, last: int | None, first_column: int | None, last_column: int | None
 ) -> tuple[Site | None, list[str]]:

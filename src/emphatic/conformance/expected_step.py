@@ -1,5 +1,6 @@
 """The expected step of an implementation, by enumeration, beside the exact one."""
 
+from functools import partial
 from itertools import product
 
 import jax
@@ -19,9 +20,10 @@ from .implementation import (
     tolerant,
     Weights,
 )
+from .iterates import COMPILER_OPTIONS
 from .trials import as_plain, enumerate_transitions, make_trial, Sizes
 
-SIZES: Sizes = (3, 2, 2)
+SIZES: Sizes = (2, 2, 2)
 """Of a problem so small that every pair of transitions is enumerated."""
 
 
@@ -58,7 +60,7 @@ class ExpectedStep:
         views = jax.vmap(jax.vmap(jax.vmap(learner.predict, (None, 0)), (0, None)), (0, None))
         p = jnp.asarray(self.probability)
 
-        @jax.jit
+        @partial(jax.jit, compiler_options=COMPILER_OPTIONS)
         def mean() -> jax.Array:
             first = once(self.initial, stack) if self.weights else self.initial
             if not self.weights:

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float
 from .._validation import unknown
 from ..engine.source import import_module
 from ..types import Critic, Learner, named_leaves, Transition
-from .trials import NAMES, Trial
+from .trials import Trial
 
 Weights: TypeAlias = dict[str, np.ndarray]
 """Initial weights by the names of our learner's state, such as `nu` or `emphasis.w`."""
@@ -58,8 +58,6 @@ class Run:
     is_known: Bool[np.ndarray, "streams steps"]
     """Which of these there are: none after a fault."""
     fault: str | None
-    last: Any
-    """The state after the first stream, if that has no fault."""
 
 
 def load(reference: str) -> Theirs:
@@ -142,7 +140,7 @@ def _from_learner(learner: Critic) -> Implementation:
     step, predict = jax.jit(learner.step), jax.jit(learner.predict)
 
     def init(trial: Trial, weights: Weights) -> Any:
-        state = learner.init(jax.random.key(0), as_transition(trial.plain(0, 0)))
+        state = learner.init(jax.random.key(0), as_transition(trial.streams[0][0]))
         leaves = [weights.get(name, leaf) for name, leaf in named_leaves(state).items()]
         return jax.tree.unflatten(jax.tree.structure(state), map(jnp.asarray, leaves))
 
@@ -154,43 +152,42 @@ def _from_learner(learner: Critic) -> Implementation:
 
 
 def as_transition(y: Any) -> Transition:
-    """Returns a plain transition as JAX has it."""
-    return Transition(**{name: jnp.asarray(value) for name, value in zip(NAMES, y, strict=True)})
+    """Returns a plain transition as a learner of ours has it."""
+    return Transition(*map(np.asarray, y))
 
 
-def run(theirs: Implementation, trial: Trial, weights: Weights) -> Run:
-    """Runs an implementation on all streams of a trial, each from the same weights."""
+def run(theirs: Implementation, trial: Trial, weights: Weights, is_tested: bool) -> Run:
+    """Runs an implementation on all streams of a trial, each from the same weights.
+
+    If it is tested, its steps on the first stream must be functions of their arguments."""
     shape = trial.seen["rho"].shape
     predictions, is_known = np.zeros(shape), np.zeros(shape, bool)
-    fault, last = None, None
+    fault = None
 
-    def follow(stream: int, is_checked: bool) -> Any:
+    def follow(stream: int, is_tested: bool) -> None:
         state = begin(theirs, trial, weights)
-        for step in range(shape[1]):
-            y = trial.plain(stream, step)
+        for step, y in enumerate(trial.streams[stream]):
             try:
                 predictions[stream, step] = predict(theirs, state, y)
                 is_known[stream, step] = True
-                state = (_pure_step if is_checked else advance)(theirs, state, y)
+                state = (_pure_step if is_tested else advance)(theirs, state, y)
             except FaultError as fault:
                 where = f"rho {y.rho:.3g}, discount {y.discount:.3g}, interest {y.interest:.3g}"
                 raise FaultError(f"{fault} (step {step} of a stream: {where})") from fault
-        return state
 
     with tolerant():
         for stream in range(shape[0]):
             try:
-                state = follow(stream, is_checked=stream == 0)
-                last = state if stream == 0 else last
+                follow(stream, is_tested=is_tested and stream == 0)
             except FaultError as error:
                 fault = fault or str(error)
-        if fault is None:
+        if is_tested and fault is None:
             first = predictions[0].copy()
-            follow(0, is_checked=False)
+            follow(0, is_tested=False)
             if not np.array_equal(first, predictions[0], equal_nan=True):
                 fault = "keeps hidden state: the same stream does not repeat its predictions"
                 predictions[0] = first
-    return Run(predictions, is_known, fault, last)
+    return Run(predictions, is_known, fault)
 
 
 @contextmanager

@@ -28,7 +28,7 @@ def check_error(theirs: Implementation, ours: Ours) -> str | None:
     with tolerant():
         try:
             state = begin(theirs, ours.trial, ours.weights)
-            state = advance(theirs, state, ours.trial.plain(0, 0))
+            state = advance(theirs, state, ours.trial.streams[0][0])
             plotted = theirs.error(state, problem)
             predictions = _predictions(theirs, state, ours, estimates)
         except FaultError as fault:
@@ -76,7 +76,7 @@ def _slips(d: np.ndarray, v: np.ndarray, truth: np.ndarray) -> list[tuple[str, f
 def _predictions(theirs: Implementation, state: Any, ours: Ours, estimates: Estimand) -> np.ndarray:
     """Returns the predictions in all states, or for all pairs of states and actions."""
     x, xa = ours.trial.problem.dense_features
-    y = ours.trial.plain(0, 0)
+    y = ours.trial.streams[0][0]
     if estimates == "action_values":
         rows = [y._replace(xa=row) for row in xa.reshape(-1, xa.shape[-1])]
     else:

@@ -19,7 +19,7 @@ from ..types import Sample, Transition
 Sizes: TypeAlias = tuple[int, int, int]
 """States, actions and features."""
 SIZES: Sizes = (5, 3, 3)
-NUM_STREAMS, NUM_STEPS = 12, 30
+NUM_STREAMS, NUM_STEPS = 10, 30
 SCALES = (0.6, 1.0, 3.0)
 """Sizes of features, one problem each: with the last one many learners diverge."""
 
@@ -52,9 +52,11 @@ class Trial:
         y = self._view(jax.tree.map(np.asarray, sample))
         return {name: frozen(np.array(getattr(y, name))) for name in NAMES}
 
-    def plain(self, stream: int, step: int) -> Any:
-        """Returns a transition as a learner in plain Python sees it."""
-        return as_plain(self.seen, stream, step)
+    @cached_property
+    def streams(self) -> list[list[Any]]:
+        """The streams as a learner in plain Python sees them."""
+        shape = self.seen["rho"].shape
+        return [[as_plain(self.seen, n, t) for t in range(shape[1])] for n in range(shape[0])]
 
 
 def as_plain(seen: Seen, *index: int) -> Any:
@@ -89,7 +91,7 @@ def make_problem(rng: np.random.Generator, scale: float, sizes: Sizes) -> Proble
     interest = rng.uniform(0.3, 2.0, states)
     interest[rng.integers(states)] = 0.0
     x = rng.uniform(0.3, 1.0, (states, features)) * rng.choice((-1, 1), (states, features))
-    x[-1] = x[0]
+    x[3:] = x[: max(states - 3, 0)]
     return Problem(
         MDP(p / p.sum(2, keepdims=True), rng.normal(size=shape), discount),
         behavior=behavior / behavior.sum(1, keepdims=True),

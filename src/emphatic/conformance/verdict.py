@@ -138,7 +138,7 @@ def _know(claim: Critic | str, seed: int) -> Known:
 
 def _judge(theirs: Implementation, known: Known, name: str, claim: str) -> Verdict:
     """Runs an implementation on all trials and says how it compares."""
-    runs = [run(theirs, ours.trial, ours.weights) for ours in known.ours]
+    runs = [run(theirs, o.trial, o.weights, is_tested=n == 0) for n, o in enumerate(known.ours)]
     num_steps = sum(int(each.is_known.sum()) for each in runs)
     fault = next((each.fault for each in runs if each.fault), None)
     if not num_steps:
