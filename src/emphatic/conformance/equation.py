@@ -13,11 +13,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Var
-from jaxtyping import PyTree
+from jaxtyping import Integer, PyTree
 
-Code: TypeAlias = Any
-"""The number of a change, traced, where 0 is none; None leaves all changes out of the program."""
-OPERANDS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.MatMult: "@"}
+from ..types import Array
+
+Changed: TypeAlias = tuple[float, float]
+"""What an operand becomes: $ax + b$."""
+ABSENT, NEGATIVE, ONE = (0.0, 0.0), (-1.0, 0.0), (0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -34,10 +36,11 @@ class Site:
 
 @dataclass(frozen=True)
 class Change:
-    """A change of one operation: what it is in words, and where."""
+    """A change of one operation: what it is in words, and where it is."""
 
     words: str
     site: Site | None
+    position: int  # among the operations
 
 
 class Equation:
@@ -49,41 +52,52 @@ class Equation:
             closed, shapes = jax.make_jaxpr(function, return_shape=True)(*example)
         self.closed: ClosedJaxpr = closed
         self.structure = jax.tree.structure(shapes)
-        self.changes: list[Change] = []
         self.eqns = _live(closed.jaxpr.eqns, closed.jaxpr.outvars)
-        self.positions: dict[int, int] = {}
-        self.alternatives: dict[tuple[int, int], list[tuple[int, Alternative]]] = {}
+        self.changes: list[Change] = []
+        self.operands: dict[tuple[int, int], int] = {}  # those that can change, numbered
+        rows: list[tuple[int, Changed]] = []
         for position, eqn in enumerate(self.eqns):
-            site, operands = locate(eqn)
-            for n, words, alternative in _alternatives(eqn, operands):
-                self.changes.append(Change(words, site))
-                number = len(self.changes)
-                self.positions[number] = position
-                self.alternatives.setdefault((position, n), []).append((number, alternative))
+            site, texts = locate(eqn)
+            for n, words, changed in _changes(eqn, texts):
+                operand = self.operands.setdefault((position, n), len(self.operands))
+                self.changes.append(Change(words, site, position))
+                rows.append((operand, changed))
+        self.table = np.tile((1.0, 0.0), (len(rows) + 1, len(self.operands), 1))
+        for number, (operand, changed) in enumerate(rows, 1):
+            self.table[number, operand] = changed
 
     @property
     def consts(self) -> Sequence[Any]:
         """The arrays that the function has from elsewhere."""
         return self.closed.consts
 
-    def evaluate(self, consts: Sequence[Any], code: Code, *arguments: PyTree) -> PyTree:
-        """Evaluates the function with these constants and with the change of this number."""
-        jaxpr = self.closed.jaxpr
+    def evaluate(
+        self, consts: Sequence[Any], change: Integer[Array, ""] | None, *arguments: PyTree
+    ) -> PyTree:
+        """Evaluates the function with these constants and the change of this number, 0 for none.
+
+        Without a number the program has no changes.
+        """
+        jaxpr, table = self.closed.jaxpr, jnp.asarray(self.table)
         values = dict(zip(jaxpr.constvars, consts, strict=True))
         values |= dict(zip(jaxpr.invars, jax.tree.leaves(arguments), strict=True))
+        row = None if change is None else table[change]
 
-        def read(atom: Var | Literal) -> Any:
-            return atom.val if isinstance(atom, Literal) else values[atom]
+        def read(position: int, n: int, atom: Var | Literal) -> Any:
+            value = atom.val if isinstance(atom, Literal) else values[atom]
+            if row is None or (position, n) not in self.operands:
+                return value
+            a, b = row[self.operands[position, n]].astype(value.dtype)
+            return a * value + b
 
         for position, eqn in enumerate(self.eqns):
-            operands = [read(atom) for atom in eqn.invars]
-            for n, operand in enumerate(operands if code is not None else []):
-                for number, alternative in self.alternatives.get((position, n), []):
-                    operands[n] = jnp.where(code == number, alternative(operand), operands[n])
+            operands = [read(position, n, atom) for n, atom in enumerate(eqn.invars)]
             results = eqn.primitive.bind(*operands, **eqn.params)
             results = results if eqn.primitive.multiple_results else [results]
             values |= dict(zip(eqn.outvars, results, strict=True))
-        return jax.tree.unflatten(self.structure, [read(atom) for atom in jaxpr.outvars])
+        last = len(self.eqns)
+        results = [read(last, n, atom) for n, atom in enumerate(jaxpr.outvars)]
+        return jax.tree.unflatten(self.structure, results)
 
     def uses(self, number: int, results: Iterable[int]) -> tuple[Site, ...]:
         """Returns where these results use the input of this number, if they do."""
@@ -94,7 +108,7 @@ class Equation:
 
     def reached(self, number: int) -> list[int]:
         """Returns the numbers of the results on which a change has an effect."""
-        eqn = self.eqns[self.positions[number]]
+        eqn = self.eqns[self.changes[number - 1].position]
         results = enumerate(self.closed.jaxpr.outvars)
         return [n for n, v in results if any(eqn is one for one in _live(self.eqns, [v]))]
 
@@ -103,10 +117,6 @@ class Equation:
         variable = self.closed.jaxpr.outvars[n]
         made = [eqn for eqn in self.eqns if variable in eqn.outvars]
         return locate(made[-1])[0] if made else None
-
-
-Alternative: TypeAlias = Callable[[Any], Any]
-"""What an operand is replaced by."""
 
 
 def _live(eqns: Sequence[JaxprEqn], results: Iterable[Var | Literal]) -> list[JaxprEqn]:
@@ -119,23 +129,20 @@ def _live(eqns: Sequence[JaxprEqn], results: Iterable[Var | Literal]) -> list[Ja
     return kept[::-1]
 
 
-def _alternatives(eqn: JaxprEqn, operands: list[str]) -> Iterator[tuple[int, str, Alternative]]:
-    """Yields an operand's number, a change in words, and what replaces the operand."""
+def _changes(eqn: JaxprEqn, texts: list[str]) -> Iterator[tuple[int, str, Changed]]:
+    """Yields an operand's number, a change of it in words, and what it becomes."""
     name = eqn.primitive.name
     for n, atom in enumerate(eqn.invars[:2]):
         if not jnp.issubdtype(atom.aval.dtype, jnp.floating):
             continue
-        words = operands[n] if n < len(operands) else f"operand {n + 1} of {name}"
+        text = texts[n] if n < len(texts) else f"operand {n + 1} of {name}"
         if name in ("add", "sub", "add_any"):
-            yield n, f"without the term `{words}`", jnp.zeros_like
-            yield n, f"with the other sign of `{words}`", jnp.negative
+            yield n, f"without the term `{text}`", ABSENT
+            yield n, f"with the other sign of `{text}`", NEGATIVE
         elif name in ("mul", "div") and not (isinstance(atom, Literal) and atom.val == 1):
-            yield n, f"without the factor `{words}`", jnp.ones_like
-            if name == "mul":
-                yield n, f"with the factor `{words}` twice", jnp.square
+            yield n, f"without the factor `{text}`", ONE
         elif name in ("max", "min"):
-            bound = jnp.inf if name == "min" else -jnp.inf
-            yield n, f"without the bound `{words}`", lambda value, bound=bound: value * 0 + bound
+            yield n, f"without the bound `{text}`", (0.0, np.inf if name == "min" else -np.inf)
 
 
 def locate(eqn: JaxprEqn) -> tuple[Site | None, list[str]]:

@@ -77,7 +77,7 @@ class Verdict:
             lines.append(f"  Its expected step is {step}{noise}.")
         lines += [f"  {self.place}"] if self.place else []
         if self.slips:
-            lines.append("  Our learner does the same with")
+            lines.append("  Our learner predicts the same with")
             lines += [f"    {line}" for slip in self.slips for line in f"- {slip}".split("\n")]
         return "\n".join(lines)
 
@@ -162,7 +162,7 @@ def _judge(theirs: Implementation, known: Known, name: str, claim: str) -> Verdi
         reason = wrong
     else:
         reason = (
-            f"predicts as ours does on {num_steps} steps, to {max(difference, 1e-17):.0e}: "
+            f"It predicts what ours does over {num_steps} steps, to {difference:.0e}; "
             f"rounding in {precision} explains the difference"
         )
     return Verdict(
@@ -187,9 +187,8 @@ def _first_difference(pairs: Sequence[tuple[Run, Right]], far: Sequence[np.ndarr
     step, n = min((int(each.any(0).argmax()), n) for n, each in enumerate(far) if each.any())
     (run, right), stream = pairs[n], int(far[n][:, step].argmax())
     numbers = f"{run.predictions[stream, step]:.6g}, not {right.predictions[stream, step]:.6g}"
-    if step == 0:
-        return f"predicts {numbers} before the first step ({streams} differ)"
-    return f"predicts {numbers} after {step} step{'s' * (step > 1)} ({streams} differ)"
+    when = f"After {step} step{'s' * (step > 1)}" if step else "Before its first step"
+    return f"{when} it predicts {numbers} ({streams} differ)"
 
 
 def _merge(mutants: Sequence[Mutant]) -> tuple[Slip, ...]:

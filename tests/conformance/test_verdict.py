@@ -1,4 +1,7 @@
-"""Right learners conform: our own, their transcriptions, and whatever rounding people do."""
+"""Right learners conform, wrong ones are told their slip, and bad ones what is required.
+
+One file, since every learner is compiled once in a process.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -6,12 +9,27 @@ import numpy as np
 import pytest
 
 from emphatic import Learner, learners, oracle
-from emphatic.conformance import check
+from emphatic.conformance import assert_conforms, check
 from emphatic.conformance.claim import as_claim
 from emphatic.conformance.expected_step import ExpectedStep
 
+from .bad import BAD, keeps_hidden_state, RIGHT
 from .right import CLAIMS, EXPRESSIONS, transcription, variant
-from .wrong import ALPHA, broadcast_difference, broadcast_error, ETA, GEM, TD, TDC, with_error
+from .wrong import (
+    ALPHA,
+    broadcast_difference,
+    broadcast_error,
+    ETA,
+    functions,
+    GEM,
+    predict_nu,
+    TD,
+    TDC,
+    with_error,
+    WRONG,
+)
+
+# Right learners
 
 
 @pytest.mark.parametrize("name", EXPRESSIONS)
@@ -23,7 +41,7 @@ def test_a_transcription_conforms(name):
 
 
 def test_nobody_is_accused_wrongly():
-    for seed in range(15):
+    for seed in range(10):
         name = list(CLAIMS)[seed % len(CLAIMS)]
         verdict = check(variant(name, seed), CLAIMS[name])
         assert verdict.conforms, (seed, str(verdict))
@@ -146,3 +164,71 @@ def test_state_of_any_form_and_learners_with_branches_are_compared():
     right.step = lambda state, y: theirs(state, y, bound=np.inf)
     words = [slip.words for slip in check(right, claim).slips]
     assert "without the bound `1.0`" in words
+
+
+# Wrong learners
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_slip_is_named(name):
+    claim, learner, words = WRONG[name]
+    verdict = check(learner, claim)
+    assert not verdict.conforms
+    found = [slip.words for slip in verdict.slips]
+    assert any(words in each for each in found), str(verdict)
+    assert len(found) <= 4, str(verdict)
+
+
+# Bad learners
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_no_pure_function_gets_a_verdict_of_one_line(name):
+    learner, words = BAD[name]
+    verdict = check(learner, TD)
+    assert not verdict.conforms
+    assert words in verdict.reason
+    assert "\n" not in verdict.reason
+
+
+def test_what_becomes_nan_is_no_conforming_learner():
+    def step(d, y):
+        return {"nu": RIGHT.step(d, y)["nu"] * (np.nan if y.time == 7 else 1.0)}
+
+    verdict = check(functions(step, predict_nu), TD)
+    assert "After 8 steps it predicts nan, not" in verdict.reason
+
+
+def test_a_difference_without_a_name_is_placed():
+    """The reward is wrong where rho is above 1, which is no slip of the catalogue."""
+
+    def step(d, y):
+        return RIGHT.step(d, y._replace(reward=y.reward + 0.1 * (y.rho > 1)))
+
+    verdict = check(functions(step, predict_nu), TD)
+    assert verdict.slips == ()
+    assert verdict.place == "Differences begin only where rho is above 1."
+
+
+@pytest.mark.parametrize(
+    ("learner", "claim", "message"),
+    [
+        (3, TD, "learner: 'int' has no functions init, step and predict"),
+        (RIGHT, "td", "as: td lacks step_size, as in td"),
+        (RIGHT, "tdd(0.1)", "did you mean 'td'"),
+        (RIGHT, "td(-0.1)", "as: td: step_size"),
+        ("no_such_module", TD, "cannot be imported: ModuleNotFoundError"),
+        ("json:lods", TD, "did you mean 'loads'"),
+    ],
+)
+def test_a_request_that_cannot_be_met_is_refused(learner, claim, message):
+    with pytest.raises(ValueError, match=r"^[^\n]*$") as error:
+        check(learner, claim)
+    assert message in str(error.value)
+
+
+def test_the_assertion_says_what_the_verdict_says():
+    assert_conforms(RIGHT, TD)
+    wrong = functions(keeps_hidden_state, predict_nu)
+    with pytest.raises(AssertionError, match="does not conform\n  step gives two results"):
+        assert_conforms(wrong, TD)
