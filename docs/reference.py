@@ -26,6 +26,7 @@ UNDOCUMENTED = ("emphatic.cli",)  # `emphatic --help` is its reference
 GUIDES = {
     "emphatic.agents": "agents",
     "emphatic.certify": "paper",
+    "emphatic.conformance": "conformance",
     "emphatic.deep": "deep",
     "emphatic.engine": "engine",
     "emphatic.experiments": "sweeps",

@@ -45,6 +45,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "certify": {"types", "_validation", "_markov", "schedules", "mdp", "oracle", "agents"},
     "predict": {"types", "_validation", "_work", "mdp", "oracle", "engine"},
+    "conformance": {"types", "_validation", "mdp", "learners", "oracle", "engine"},
     "experiments": {
         *("types", "_validation", "_files", "_schema", "_work", "statistics", "schedules"),
         *("mdp", "problems", "oracle", "engine"),
@@ -62,7 +63,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": {
         *("types", "_validation", "_files", "_schema", "_work", "schedules"),
         *SCIENCE,
-        *("certify", "predict", "deep", "figures", "report", "__version__"),
+        *("certify", "predict", "conformance", "deep", "figures", "report", "__version__"),
     },
     "__main__": set(),
 }

@@ -3,8 +3,9 @@
 State an [MDP] and a [Problem], or take one of `emphatic.problems`. [solve] computes its exact
 quantities, and [run] runs learners on it. The packages have the rest: `learners` and `agents` the
 algorithms, `oracle` the exact quantities one by one, `certify` the theorems, `predict` exact
-learning curves, `experiments` sweeps and their stores. Deep agents, figures and reports are in
-`emphatic.deep`, `emphatic.figures` and `emphatic.report`, which are imported on request.
+learning curves, `experiments` sweeps and their stores. Deep agents, figures, reports and checks of
+one's own code are in `emphatic.deep`, `emphatic.figures`, `emphatic.report` and
+`emphatic.conformance`, which are imported on request.
 """
 
 from importlib.metadata import version as _version

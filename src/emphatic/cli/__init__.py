@@ -34,12 +34,14 @@ HELP = """\
   emphatic reproduce emphasis --out results
   emphatic report results/emphasis results/critics --out report.html
   emphatic export results/critics --csv
+  emphatic check mymodule:learner --as "tdc(0.1)"
   emphatic train --env Pendulum-v1 --algorithm cof-pac --out pendulum
   emphatic evaluate pendulum --episodes 20
 
 [bold]exit status[/bold]
-  0    success; certify: a theorem applies
-  1    certify: no theorem applies; status: work remains; sweep: a unit was set aside
+  0    success; certify: a theorem applies; check: the implementation conforms
+  1    certify: no theorem applies; check: it does not conform; status: work remains; sweep: a unit
+       was set aside
   2    bad input: one line on standard error says what was given and what is required
   130  Ctrl-C; sweep, reproduce and train keep what is finished, and the same command resumes it
 """.format(

@@ -4,7 +4,16 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import experiments, export, figures, prediction, shell_completion, theory, training
+from . import (
+    checking,
+    experiments,
+    export,
+    figures,
+    prediction,
+    shell_completion,
+    theory,
+    training,
+)
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,7 @@ GROUPS: dict[str, dict[str, Command]] = {
         "reproduce": Command(figures.reproduce_command, "FIGURE", figures.REPRODUCE_OPTIONS, ""),
         "report": Command(experiments.report_command, "FOLDER...", (experiments.ReportOptions,)),
     },
+    "your own code": {"check": Command(checking.check_command, "MODULE", (checking.CheckOptions,))},
     "deep agents": {
         "train": Command(training.train_command, "", (training.TrainOptions,), ""),
         "evaluate": Command(training.evaluate_command, "FOLDER", (training.EvaluateOptions,)),

@@ -36,17 +36,22 @@ def import_function(reference: str) -> Callable[..., Any]:
     Only a person names a module here: on the command line, with `--import`, or in Python.
     """
     name, _, function = reference.partition(":")
-    if (folder := str(Path.cwd())) not in sys.path:
-        sys.path.insert(0, folder)
-    try:
-        module = importlib.import_module(name)
-    except Exception as error:
-        kind = type(error).__name__
-        raise ValueError(f"import: {name!r} cannot be imported: {kind}: {error}") from error
+    module = import_module(name)
     functions = [key for key, value in vars(module).items() if inspect.isfunction(value)]
     if function not in functions:
         raise unknown(f"{name}", function, functions)
     return getattr(module, function)
+
+
+def import_module(name: str) -> ModuleType:
+    """Imports a module, which may be in the current folder; a `ValueError` if that fails."""
+    if (folder := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        kind = type(error).__name__
+        raise ValueError(f"import: {name!r} cannot be imported: {kind}: {error}") from error
 
 
 def trace(value: object) -> Source:
