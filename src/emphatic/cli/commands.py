@@ -4,16 +4,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import (
-    checking,
-    experiments,
-    export,
-    figures,
-    prediction,
-    shell_completion,
-    theory,
-    training,
-)
+from . import checking, experiments, export, figures, prediction, shell_completion, theory, training
 
 
 @dataclass(frozen=True)
