@@ -239,7 +239,7 @@ def _cut(decay, factor, clipped):
 
 
 def _abtd_factor(y):
-    xi = 2 * ZETA * 1.1 + max(0, 2 * ZETA - 1) * (1.7 - 2 * 1.1)
+    xi = 2 * ZETA * 2.0 + max(0, 2 * ZETA - 1) * (3.0 - 2 * 2.0)
     return min(xi, 1 / max(y.pi, y.mu)) * y.pi
 
 

@@ -34,7 +34,7 @@ CONTRACT = {
     "etd-trace": (lambda m: learners.etd(learners.followon(), ALPHA, DECAY), None, None),
     "vtrace": (lambda m: learners.vtrace(ALPHA, DECAY, 0.8, 1.2), None, None),
     "tree_backup": (lambda m: learners.tree_backup(ALPHA, DECAY), None, None),
-    "abtd": (lambda m: learners.abtd(ALPHA, ZETA, 1.1, 1.7), None, None),
+    "abtd": (lambda m: learners.abtd(ALPHA, ZETA, 2.0, 3.0), None, None),
     "true_online_etd": (
         lambda m: learners.true_online_etd(learners.followon(), ALPHA, DECAY),
         None,
@@ -312,11 +312,19 @@ def test_sources_of_emphasis_turn_etd_into_the_named_algorithms():
         jax.tree.map(np.testing.assert_array_equal, after.emphasis, moved)
 
 
-def test_the_correction_of_tdc_has_a_step_size_of_its_own():
+@pytest.mark.parametrize(
+    ("make", "state_of"),
+    [
+        (learners.tdc, learners.TDCState),
+        (learners.gtd2, learners.GTD2State),
+        (learners.htd, learners.HTDState),
+    ],
+)
+def test_a_correction_has_a_step_size_of_its_own(make, state_of):
     problem, target = build((5, 3, 5, 4), 7, varying=True)
     y = jax.tree.map(lambda leaf: leaf[0], stream(problem, target, 1, seed=2))
-    state = learners.TDCState(jnp.ones(5), jnp.linspace(-1.0, 1.0, 5))
-    both, apart = (learners.tdc(*sizes).step(state, y) for sizes in ((0.1,), (0.1, 0.4)))
+    state = state_of(jnp.ones(5), jnp.linspace(-1.0, 1.0, 5))
+    both, apart = (make(*sizes).step(state, y) for sizes in ((0.1,), (0.1, 0.4)))
     np.testing.assert_allclose(apart.nu, both.nu)
     np.testing.assert_allclose(apart.kappa - state.kappa, 4.0 * (both.kappa - state.kappa))
 

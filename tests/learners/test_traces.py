@@ -17,7 +17,7 @@ from .test_learners import ALPHA, run, stream, viewer
 SHAPE = (5, 3, 5, 4)
 BETA, ETA = 0.7, 0.3  # the followon trace's decay, the ridge of GEM
 CLIP, CLIPPED = 0.8, 1.2  # the thresholds of V-trace
-XI_0, XI_MAX = 1.1, 1.7
+XI_0, XI_MAX = 2.0, 3.0
 
 
 class Chain:
@@ -193,7 +193,7 @@ def test_the_mean_trace_is_stationary_and_the_mean_step_is_the_mean_field(seed, 
                 fields["terms"] = after.emphasis.terms
             arrived = jax.nn.one_hot(sample.state_next, len(d))[:, None]
             found[name] = {
-                field: value if field in ("nu", "kappa") else arrived * value[None]
+                field: value if field in ("nu", "kappa") else arrived * jnp.atleast_2d(value)
                 for field, value in fields.items()
             }
         return found

@@ -69,7 +69,7 @@ def weighted_lstd(
         gain = column / (1.0 + back @ column)
         return LSTDState(
             emphasis=emphasis.step(state.emphasis, y),
-            inverse=state.inverse - jnp.outer(gain, row),
+            inverse=state.inverse - gain[:, None] * row[None, :],
             nu=nu + (y.reward - back @ nu) * gain,
             trace=traces.carry(state.trace, y.discount, z),
         )
