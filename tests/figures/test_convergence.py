@@ -12,7 +12,7 @@ import xarray
 
 from emphatic import oracle, Sample, schedules
 from emphatic.experiments import run, TRACKED
-from emphatic.figures import FIGURES, reproduce
+from emphatic.figures import FIGURES, Part, reproduce
 from emphatic.figures.convergence import figure, levels, summary as convergence
 from emphatic.figures.convergence.agents import (
     BAIRD,
@@ -102,11 +102,16 @@ def test_the_clock_is_the_sum_of_the_actors_step_sizes():
     np.testing.assert_allclose(EPISODIC.clock(np.array([0, 1, 5])), [0.0, beta[0], sum(beta)])
 
 
-def test_every_experiment_has_a_name_of_its_own():
+def test_every_experiment_has_a_name_of_its_own_and_is_a_part_of_the_figure(monkeypatch):
     names = [experiment.name for experiment in convergence.EXPERIMENTS]
     assert len(set(names)) == len(names)
     settings = [*SETTINGS, LONGER, *WARNINGS.values()]
     assert list(convergence._NAMED_SETTINGS.items()) == list(zip(names, settings, strict=True))
+
+    def name_alone(experiment, variant):
+        return Part(experiment.name, 1, lambda folder, on_progress: xarray.Dataset())
+
+    monkeypatch.setattr("emphatic.figures.figure._part", name_alone)
     parts = FIGURES["convergence"].parts(2, 0, 2000, False)
     assert [part.name for part in parts] == names
 
