@@ -1,5 +1,6 @@
 """`emphatic check`: the page's example, exit statuses, JSON, and requests that are refused."""
 
+import dataclasses
 import json
 import re
 import shlex
@@ -7,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from emphatic.conformance import PlainTransition
 
 from .command import assert_refused, run
 
@@ -28,6 +31,11 @@ def folder(tmp_path, monkeypatch):
     yield tmp_path
     for name in ("mytdc", "myright"):
         sys.modules.pop(name, None)
+
+
+def test_the_page_says_what_every_field_of_a_transition_is():
+    fields = [field.name for field in dataclasses.fields(PlainTransition)]
+    assert [name for name in fields if f"| `{name}` |" not in PAGE] == []
 
 
 def without_places(text):

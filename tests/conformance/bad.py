@@ -1,5 +1,7 @@
 """What is no pure function of its arguments, or no learner at all."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from .wrong import ALPHA, functions, predict_nu, td
@@ -33,7 +35,7 @@ def raises(d, y):
 
 def keeps_hidden_state(d, y):
     rho, KEPT["rho"] = KEPT["rho"], y.rho
-    return RIGHT.step(d, y._replace(rho=rho))
+    return RIGHT.step(d, replace(y, rho=rho))
 
 
 def draws_random_numbers(d, y):

@@ -1,7 +1,7 @@
 """Right learners in NumPy, in every form that people give them."""
 
 import math
-from collections import namedtuple
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -30,7 +30,7 @@ def transcription(name):
 
     def seen(y):
         names = {"i": y.interest, "i_next": y.interest_next, "r": y.reward, "gamma": y.discount}
-        return SimpleNamespace(**y._asdict(), **names, s=y.state)
+        return SimpleNamespace(**vars(y), **names, s=y.state)
 
     def init(weights, problem):
         return {**weights, "m": transcriptions.emphasis(problem, problem.target)}
@@ -68,7 +68,7 @@ def variant(name: str, seed: int):
     """A right learner with random rounding, precision, form and state."""
     rng = np.random.default_rng(seed)
     dot, expands, is_first_scaled = dots(rng), rng.random() < 0.5, rng.random() < 0.5
-    real = rng.choice([np.float32, np.float64])
+    real = (np.float32, np.float64)[rng.integers(2)]
 
     alpha = real(ALPHA)
 
@@ -123,14 +123,15 @@ def variant(name: str, seed: int):
 
 
 def _in_some_form(rng, real, update, predict):
-    """Functions on a dict, a list or a named tuple, or a class that changes itself in place."""
+    """Functions on a dict, a list or a tuple, or a class that changes itself in place."""
 
     def cast(y):
-        return y._replace(
+        return replace(
+            y,
             **{
                 key: value if key in ("time", "state") else np.asarray(value, real)[()]
-                for key, value in y._asdict().items()
-            }
+                for key, value in vars(y).items()
+            },
         )
 
     def begin(weights):
@@ -153,10 +154,7 @@ def _in_some_form(rng, real, update, predict):
     kind = rng.integers(3)
 
     def pack(d):
-        keys = [key.replace(".", "_") for key in d]
-        return [dict, lambda d: list(d.items()), lambda d: namedtuple("State", keys)(*d.values())][
-            kind
-        ](d)
+        return (dict(d), list(d.items()), tuple(d.values()))[kind]
 
     names: list[str] = []
 

@@ -1,7 +1,7 @@
 """Learners in NumPy as people write them, each with a slip, and what it must be found to be."""
 
 from types import SimpleNamespace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,7 @@ class Wrong(NamedTuple):
     words: str
 
 
-def functions(step, predict, init=dict) -> SimpleNamespace:
+def functions(step: Any, predict: Any, init: Any = dict) -> SimpleNamespace:
     return SimpleNamespace(init=init, step=step, predict=predict)
 
 
@@ -43,7 +43,7 @@ def td(rho=lambda y: y.rho, gamma=lambda y: y.discount, alpha=ALPHA, update=None
     return functions(update or step, predict_nu)
 
 
-def tdc(in_kappa="rho", in_nu="rho", sign=-1.0, decay=1.0, order="old"):
+def tdc(in_kappa: str | None = "rho", in_nu="rho", sign=-1.0, decay=1.0, order="old"):
     def step(d, y):
         kappa, nu = d["kappa"], d["nu"]
         delta = y.reward + y.discount * (y.x_next @ nu) - y.x @ nu
@@ -192,7 +192,7 @@ WRONG = {
     "ratio of the wrong step, in a trace": Wrong(
         "followon()",
         followon(lambda d, y: y.interest + d["gamma"] * y.rho * d["M"]),
-        "the next step's `rho`",
+        "`rho_next` in place of `rho`",
     ),
     "next ratio": Wrong(
         TDC, tdc(in_nu="rho_next"), "`rho_next` in place of `rho`, in the update of nu"

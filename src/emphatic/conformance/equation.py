@@ -39,7 +39,7 @@ class Change:
     """A change of one operation: what it is in words, and where it is."""
 
     words: str
-    site: Site | None
+    sites: tuple[Site, ...]
     position: int  # among the operations
 
 
@@ -60,7 +60,7 @@ class Equation:
             site, texts = locate(eqn)
             for n, words, changed in _changes(eqn, texts):
                 operand = self.operands.setdefault((position, n), len(self.operands))
-                self.changes.append(Change(words, site, position))
+                self.changes.append(Change(words, () if site is None else (site,), position))
                 rows.append((operand, changed))
         self.table = np.tile((1.0, 0.0), (len(rows) + 1, len(self.operands), 1))
         for number, (operand, changed) in enumerate(rows, 1):
@@ -133,7 +133,7 @@ def _changes(eqn: JaxprEqn, texts: list[str]) -> Iterator[tuple[int, str, Change
     """Yields an operand's number, a change of it in words, and what it becomes."""
     name = eqn.primitive.name
     for n, atom in enumerate(eqn.invars[:2]):
-        if not jnp.issubdtype(atom.aval.dtype, jnp.floating):
+        if not jnp.issubdtype(jnp.result_type(atom.aval), jnp.floating):
             continue
         text = texts[n] if n < len(texts) else f"operand {n + 1} of {name}"
         if name in ("add", "sub", "add_any"):

@@ -1,6 +1,5 @@
 """The expected step of an implementation, by enumeration, beside the exact one."""
 
-from functools import partial
 from itertools import product
 
 import jax
@@ -8,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from ..types import named_leaves
+from ..types import named_leaves, Scalar, Transition
 from .claim import Claim
 from .implementation import (
     advance,
@@ -52,22 +51,17 @@ class ExpectedStep:
 
     def _exact(self) -> Float[np.ndarray, " probes"]:
         """Returns the mean predictions of our learner."""
-        learner = self.learner
-        stack = jax.tree.map(lambda *rows: jnp.stack(rows), *map(as_transition, self.transitions))
-        probes = jax.tree.map(lambda *rows: jnp.stack(rows), *map(as_transition, self.probes))
-        once = jax.vmap(learner.step, (None, 0))
-        twice = jax.vmap(once, (0, None))
-        views = jax.vmap(jax.vmap(jax.vmap(learner.predict, (None, 0)), (0, None)), (0, None))
-        p = jnp.asarray(self.probability)
+        learner, p = self.learner, jnp.asarray(self.probability)
+        ys = jax.tree.map(lambda *rows: jnp.stack(rows), *map(as_transition, self.transitions))
+        zs = jax.tree.map(lambda *rows: jnp.stack(rows), *map(as_transition, self.probes))
 
-        @partial(jax.jit, compiler_options=COMPILER_OPTIONS)
-        def mean() -> jax.Array:
-            first = once(self.initial, stack) if self.weights else self.initial
-            if not self.weights:
-                return jax.vmap(learner.predict, (None, 0))(self.initial, probes)
-            return jnp.einsum("m,n,mnz->z", p, p, views(twice(first, stack), probes))
+        def prediction(one: Transition, two: Transition, z: Transition) -> Scalar:
+            return learner.predict(learner.step(learner.step(self.initial, one), two), z)
 
-        return np.asarray(mean())
+        over_z = jax.vmap(prediction, (None, None, 0))
+        over_all = jax.vmap(jax.vmap(over_z, (None, 0, None)), (0, None, None))
+        every = jax.jit(over_all, compiler_options=COMPILER_OPTIONS)(ys, ys, zs)
+        return np.asarray(jnp.einsum("m,n,mnz->z", p, p, every))
 
     def difference(self, theirs: Implementation) -> float:
         """Returns how far the mean predictions of an implementation are from the exact ones."""

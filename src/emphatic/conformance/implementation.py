@@ -153,7 +153,7 @@ def _from_learner(learner: Critic) -> Implementation:
 
 def as_transition(y: Any) -> Transition:
     """Returns a plain transition as a learner of ours has it."""
-    return Transition(*map(np.asarray, y))
+    return Transition(*map(np.asarray, vars(y).values()))
 
 
 def run(theirs: Implementation, trial: Trial, weights: Weights, is_tested: bool) -> Run:
@@ -287,8 +287,6 @@ def named_arrays(state: Any, prefix: str = "", depth: int = 3) -> dict[str, np.n
     match state:
         case Mapping():
             parts = dict(state)
-        case tuple() if hasattr(state, "_fields"):
-            parts = state._asdict()
         case list() | tuple():
             parts = dict(enumerate(state))
         case _ if is_dataclass(state):

@@ -1,17 +1,20 @@
 """The catalogue of slips, as changes of our learner that apply to any."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations, permutations
+from typing import TypeAlias
 
 import numpy as np
 
 from .. import oracle
 from ..mdp import Problem
-from .equation import Equation, Site
+from .equation import Site
 from .iterates import Mutant, Ours
 from .trials import Seen, Trial
 
+Parts: TypeAlias = tuple[str, ...] | None
+"""Parts of a state by name; None is all of them."""
 PARTNERS = {name: f"{name}_next" for name in ("rho", "interest", "x", "xa")} | {
     f"{name}_next": name for name in ("rho", "interest", "x", "xa")
 }
@@ -36,9 +39,11 @@ def changed_fields(trial: Trial, name: str) -> Iterator[tuple[str, Seen]]:
 
     if name in PARTNERS:
         yield f"`{PARTNERS[name]}` in place of `{name}`", {name: trial.seen[PARTNERS[name]]}
-    for first in (0.0, 1.0):
-        yield f"the last step's `{name}`", {name: shifted(array, 1, first)}
-    yield f"the next step's `{name}`", {name: shifted(array, -1, 1.0)}
+    if not name.endswith("_next"):
+        for first in (0.0, 1.0):
+            yield f"the last step's `{name}`", {name: shifted(array, 1, first)}
+    if PARTNERS.get(name, "") in ("", name.removesuffix("_next")):
+        yield f"the next step's `{name}`", {name: shifted(array, -1, 1.0)}
     if array.ndim == 2:
         yield f"no `{name}`: 1 in its place", replaced(np.ones(()))
         yield f"`{name}` twice: its square", replaced(array**2)
@@ -97,7 +102,9 @@ def _changed_actions(trial: Trial, name: str) -> Iterator[tuple[str, Seen]]:
 def catalogue(ours: Ours) -> list[Mutant]:
     """Returns the changes to try, those with a name of their own first."""
     parts = list(ours.weights)
-    groups = [None, *((part,) for part in parts)] if len(parts) > 1 else [None]
+    groups: list[Parts] = [None]
+    if len(parts) > 1:
+        groups += [(part,) for part in parts]
     return [
         *_of_fields(ours, groups),
         *_of_parts(ours, parts),
@@ -107,7 +114,7 @@ def catalogue(ours: Ours) -> list[Mutant]:
     ]
 
 
-def _of_fields(ours: Ours, groups: list[tuple[str, ...] | None]) -> Iterator[Mutant]:
+def _of_fields(ours: Ours, groups: Sequence[Parts]) -> Iterator[Mutant]:
     """Yields changes of what the update and the prediction see."""
     parts = list(ours.weights)
     for name in ours.trial.seen:
@@ -124,7 +131,7 @@ def _of_fields(ours: Ours, groups: list[tuple[str, ...] | None]) -> Iterator[Mut
                     yield Mutant(f"{words}, in the update and the prediction", seen, seen)
 
 
-def _in_update(words: str, of: tuple[str, ...] | None) -> str:
+def _in_update(words: str, of: Parts) -> str:
     return words if of is None else f"{words}, in the update of {' and '.join(of)}"
 
 
@@ -168,7 +175,7 @@ def _of_parts(ours: Ours, parts: list[str]) -> Iterator[Mutant]:
             yield Mutant(words, seen=ones, of=of, factor=seen[name], sites=sites)
 
 
-def _of_numbers(ours: Ours, groups: list[tuple[str, ...] | None]) -> Iterator[Mutant]:
+def _of_numbers(ours: Ours, groups: Sequence[Parts]) -> Iterator[Mutant]:
     """Yields other values of step sizes, ridges and decays."""
     numbers = ours.claim.numbers
     for name, value in numbers.items():
@@ -221,18 +228,15 @@ def _of_tables(problem: Problem) -> Iterator[Mutant]:
         yield Mutant(f"the exact emphasis is wrong: {words}", tables=(m, table))
 
 
-def _of_equations(ours: Ours, groups: list[tuple[str, ...] | None]) -> Iterator[Mutant]:
+def _of_equations(ours: Ours, groups: Sequence[Parts]) -> Iterator[Mutant]:
     """Yields the equations with a term or a factor less, or another sign."""
-
-    def changes(equation: Equation) -> Iterator[tuple[int, str, tuple[Site, ...]]]:
-        for number, change in enumerate(equation.changes, 1):
-            yield number, change.words, (change.site,) * (change.site is not None)
-
     parts = list(ours.weights)
-    for number, words, sites in changes(ours.step):
+    for number, change in enumerate(ours.step.changes, 1):
         reached = ours.step.reached(number)
         for of in groups:
             if of is None or (len(reached) > 1 and parts.index(of[0]) in reached):
-                yield Mutant(_in_update(words, of), code=number, of=of, sites=sites)
-    for number, words, sites in changes(ours.prediction):
-        yield Mutant(f"{words}, in the prediction", prediction_code=number, sites=sites)
+                words = _in_update(change.words, of)
+                yield Mutant(words, code=number, of=of, sites=change.sites)
+    for number, change in enumerate(ours.prediction.changes, 1):
+        words = f"{change.words}, in the prediction"
+        yield Mutant(words, prediction_code=number, sites=change.sites)

@@ -1,5 +1,6 @@
 """The error that an implementation plots, beside the exact one."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,7 @@ def _predictions(theirs: Implementation, state: Any, ours: Ours, estimates: Esti
     x, xa = ours.trial.problem.dense_features
     y = ours.trial.streams[0][0]
     if estimates == "action_values":
-        rows = [y._replace(xa=row) for row in xa.reshape(-1, xa.shape[-1])]
+        rows = [replace(y, xa=row) for row in xa.reshape(-1, xa.shape[-1])]
     else:
-        rows = [y._replace(x=row, state=s) for s, row in enumerate(x)]
+        rows = [replace(y, x=row, state=s) for s, row in enumerate(x)]
     return np.array([predict(theirs, state, row) for row in rows])

@@ -1,8 +1,7 @@
 """Trials: random problems on which common slips show, and what a learner sees along streams."""
 
-from collections import namedtuple
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, make_dataclass
 from functools import cache, cached_property
 from typing import Any, TypeAlias
 
@@ -24,7 +23,7 @@ SCALES = (0.6, 1.0, 3.0)
 """Sizes of features, one problem each: with the last one many learners diverge."""
 
 NAMES = tuple(field.name for field in fields(Transition))
-PlainTransition = namedtuple("PlainTransition", NAMES)
+PlainTransition = make_dataclass("PlainTransition", NAMES, frozen=True)
 PlainTransition.__doc__ = """A [Transition] in plain Python, read-only: floats and NumPy arrays."""
 Seen: TypeAlias = dict[str, np.ndarray]
 """Transitions as arrays by the names of their fields, which may have leading axes."""

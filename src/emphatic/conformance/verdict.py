@@ -25,8 +25,16 @@ from .iterates import Mutant, Ours
 from .plotted_error import check_error
 from .trials import make_trial, SCALES
 
-STEP_TOLERANCE = {"float64": 1e-9, "float32": 1e-4}
+STEP_TOLERANCE = {"float64": 1e-11, "float32": 4e-6}
 """Of an expected step."""
+
+EXPECTED = {
+    (True, True): "Its expected step is the exact one.",
+    (True, False): "Its expected step is the exact one: it differs in its noise, or elsewhere.",
+    (False, True): "Its expected step is not the exact one.",
+    (False, False): "Its expected step is not the exact one either.",
+}
+"""What is said of the expected step, if it is exact or not, and the predictions are ours or not."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +80,7 @@ class Verdict:
         says = "conforms" if self.conforms else "does not conform"
         lines = [f"{self.learner} as {self.claim}: {says}", f"  {self.reason}"]
         if self.expected_step is not None:
-            step = "the exact one" if self.expected_step else "not the exact one either"
-            noise = ", so that it differs in its noise" * (self.expected_step > self.conforms)
-            lines.append(f"  Its expected step is {step}{noise}.")
+            lines.append(f"  {EXPECTED[self.expected_step, self.precision is not None]}")
         lines += [f"  {self.place}"] if self.place else []
         if self.slips:
             lines.append("  Our learner predicts the same with")
@@ -161,10 +167,9 @@ def _judge(theirs: Implementation, known: Known, name: str, claim: str) -> Verdi
     elif wrong is not None:
         reason = wrong
     else:
-        reason = (
-            f"It predicts what ours does over {num_steps} steps, to {difference:.0e}; "
-            f"rounding in {precision} explains the difference"
-        )
+        reason = f"It predicts what our learner does over {num_steps} steps"
+        if difference:
+            reason += f", to {difference:.0e}: rounding in {precision} explains that"
     return Verdict(
         learner=name,
         claim=claim,
