@@ -193,7 +193,9 @@ def test_the_mean_trace_is_stationary_and_the_mean_step_is_the_mean_field(seed, 
                 fields["terms"] = after.emphasis.terms
             arrived = jax.nn.one_hot(sample.state_next, len(d))[:, None]
             found[name] = {
-                field: value if field in ("nu", "kappa") else arrived * jnp.atleast_2d(value)
+                field: value
+                if field in ("nu", "kappa")
+                else arrived * jnp.atleast_2d(jnp.asarray(value))
                 for field, value in fields.items()
             }
         return found

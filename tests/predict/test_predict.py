@@ -107,7 +107,7 @@ def weight_labels(problem, name):
     labels = []
     for weight, kind in transcriptions.LEARNERS[name][0].items():
         if callable(kind):
-            shape = kind(problem.x.shape[1]).shape
+            shape = np.shape(kind(problem.x.shape[1]))
             labels += [weight + "".join(f"[{n}]" for n in index) for index in np.ndindex(shape)]
             continue
         size = kind[1] if isinstance(kind, tuple) else "x"
