@@ -362,7 +362,7 @@ def scan(size: Size) -> None:
 def time_run(lanes: int, seeds: int, steps: int, **settings: Any) -> tuple[float, float, str]:
     """Rate, seconds and device of a whole run; the second one counts."""
     grid = {"step_size": np.geomspace(1e-5, 1e-2, lanes)}
-    arguments: Any = {"num_steps": steps, "seeds": seeds, "record_every": -(-steps // 10)}
+    arguments: Any = {"num_steps": steps, "seeds": seeds, "record_every": steps}
     seconds, name = 0.0, ""
     for _ in range(2):
         begun = time.perf_counter()
@@ -394,7 +394,7 @@ def grow(size: Size) -> list[dict[str, Any]]:
 SWEEP = """
 name = "many"
 steps = {size.sweep_steps}
-num_records = 100
+records = 100
 runs = {size.runs}
 measures = ["emphasis_error"]
 [problem]
