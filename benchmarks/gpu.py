@@ -1,7 +1,8 @@
 """The fused engine on a GPU, beside CUDA C by hand, JAX on the same GPU, and two cores of a CPU.
 
 It needs a GPU of NVIDIA, the extra `cuda`, `nvidia-cuda-nvrtc` for the CUDA C, and JAX with CUDA
-for the scan. It takes about eight minutes, writes tables in markdown, and fails if a limit is missed.
+for the scan. It takes about eight minutes, writes tables in markdown, and fails if a limit is
+missed.
 
     python benchmarks/gpu.py --out gpu.md    all of it
     python benchmarks/gpu.py --small         of tiny sizes, to see whether it runs
