@@ -1,7 +1,7 @@
 """The fused engine on a GPU, beside CUDA C by hand, JAX on the same GPU, and two cores of a CPU.
 
 It needs a GPU of NVIDIA, the extra `cuda`, `nvidia-cuda-nvrtc` for the CUDA C, and JAX with CUDA
-for the scan. It takes about eight minutes, writes tables in markdown, and fails where a limit is
+for the scan. It takes about eight minutes, writes tables in markdown, and fails if a limit is
 missed.
 
     python benchmarks/gpu.py --out gpu.md    all of it
@@ -363,7 +363,7 @@ def scan(size: Size) -> None:
 def time_run(lanes: int, seeds: int, steps: int, **settings: Any) -> tuple[float, float, str]:
     """Rate, seconds and device of a whole run; the second one counts."""
     grid = {"step_size": np.geomspace(1e-5, 1e-2, lanes)}
-    arguments: Any = {"num_steps": steps, "seeds": seeds, "record_every": -(-steps // 10)}
+    arguments: Any = {"num_steps": steps, "seeds": seeds, "record_every": steps}
     seconds, name = 0.0, ""
     for _ in range(2):
         begun = time.perf_counter()
@@ -395,7 +395,7 @@ def grow(size: Size) -> list[dict[str, Any]]:
 SWEEP = """
 name = "many"
 steps = {size.sweep_steps}
-num_records = 100
+records = 100
 runs = {size.runs}
 measures = ["emphasis_error"]
 [problem]

@@ -29,8 +29,11 @@ IS_STAND_IN = "STAND_IN" in os.environ
 STEPS, SEEDS, LANES = (2000, 20, 20) if IS_STAND_IN else (100_000, 3000, 1000)
 if IS_STAND_IN:
     STAND_IN = host.Device()
-    setattr(cuda, "find_device", lambda number=0: STAND_IN)  # noqa: B010
-    setattr(cuda, "count_devices", lambda: 1)  # noqa: B010
+    for name, stand_in in {
+        "find_device": lambda number=0: STAND_IN,
+        "count_devices": lambda: 1,
+    }.items():
+        setattr(cuda, name, stand_in)
 
 
 @cache

@@ -175,7 +175,10 @@ class Prepared:
                 results = [job.results for job in matching if job.results is not None]
                 sums = _join([part.sums for part in results], sizes)
                 for values, total in zip(variables.values(), sums, strict=True):
-                    values[row, column] = _unify_nan(total / self.windows.lengths)
+                    for number in range(len(seeds)):  # since few numbers at a time stay in cache
+                        mean = values[row, column][..., number, :]
+                        np.divide(total[..., number, :], self.windows.lengths, out=mean)
+                        _unify_nan(mean)
                 diverged[row, column] = _join([part.diverged for part in results], sizes)
                 weights.append(_join([part.weights for part in results], sizes))
             if weights[0].shape[0]:
@@ -193,13 +196,16 @@ class Prepared:
 
 def _unify_nan(values: Shaped[np.ndarray, "*n"]) -> Shaped[np.ndarray, "*n"]:
     """Gives all that is not a number the same bits: of those, processors have different ones."""
-    values[np.isnan(values)] = np.nan
+    is_nan = np.isnan(values)
+    if is_nan.any():
+        values[is_nan] = np.nan
     return values
 
 
 def _join(parts: Sequence[np.ndarray], sizes: Sequence[int]) -> Shaped[np.ndarray, "..."]:
     """Joins lanes: from the axes (window, ..., seed, lane) to (..., grid's axes, seed, window)."""
-    joined = np.moveaxis(np.concatenate(parts, axis=-1), 0, -1)  # ..., seed, lane, window
+    whole = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
+    joined = np.moveaxis(whole, 0, -1)  # ..., seed, lane, window
     joined = np.moveaxis(joined, -2, -3)
     return joined.reshape(*joined.shape[:-3], *sizes, *joined.shape[-2:])
 

@@ -145,13 +145,14 @@ def test_gpus_are_counted_and_have_numbers(monkeypatch):
     assert [call[1] for call in driver.calls if call[0] == "cuDeviceGet"] == [1, 0]
 
 
-def without_driver() -> Driver:
+def without(name: str) -> Driver:
+    """A driver without a function; without the first one, its library is not there."""
     driver = Driver()
 
     def fail(*arguments: Any) -> Any:
-        raise RuntimeError("libcuda.so was not found")
+        raise RuntimeError("not found")
 
-    vars(driver)["_cuInit"] = fail
+    vars(driver)[f"_{name}"] = fail
     return driver
 
 
@@ -165,10 +166,14 @@ def old(**settings: Any) -> Driver:
 @pytest.mark.parametrize(
     ("driver", "message"),
     [
-        (without_driver, "no driver of NVIDIA is installed"),
+        (lambda: without("cuInit"), "no driver of NVIDIA is installed"),
+        (
+            lambda: without("cuMemPoolSetAttribute"),
+            "the driver has no cuMemPoolSetAttribute: update it",
+        ),
         (lambda: Driver(cuInit=100), "no GPU is to be seen"),
         (lambda: Driver(cuInit=803), "the GPU's driver failed in cuInit: CUDA_ERROR_803"),
-        (lambda: old(version=10_020), "the driver knows CUDA 10.2; a GPU needs 11.0 or newer"),
+        (lambda: old(version=10_020), "the driver knows CUDA 10.2; a GPU needs 11.2 or newer"),
         (
             lambda: old(COMPUTE_CAPABILITY_MAJOR=7, COMPUTE_CAPABILITY_MINOR=5),
             "NVIDIA H200 has compute capability 7.5; 8.0 or newer is required",

@@ -24,7 +24,7 @@ from .device import DeviceError
 from .kernels import ARCHITECTURE, Kernel, to_ptx
 
 CAPABILITY = divmod(int(ARCHITECTURE.removeprefix("sm_")), 10)  # that kernels need
-DRIVER = 11_000  # the version of CUDA that knows their PTX, as drivers count it
+DRIVER = 11_020  # the version of CUDA that knows their PTX and has pools of memory
 STATIC_SHARED = 48 * 1024  # bytes that a block may share without asking for more
 SYSTEM_SHARED = 1024  # bytes of every block that the driver keeps for itself
 CORES = {(8, 0): 64}  # of a multiprocessor, for single precision
@@ -144,7 +144,11 @@ class Device:
         """Calls the driver for this GPU, and returns its result, several as a tuple."""
         if self._context is not None:  # of the thread of ours that calls
             check(self._driver, "cuCtxSetCurrent", self._driver.cuCtxSetCurrent(self._context))
-        return check(self._driver, name, getattr(self._driver, name)(*arguments))
+        try:
+            results = getattr(self._driver, name)(*arguments)
+        except RuntimeError:  # that the driver has none
+            raise DeviceError(f"device: the driver has no {name}: update it; {CPU}") from None
+        return check(self._driver, name, results)
 
     @property
     def free_bytes(self) -> int:
