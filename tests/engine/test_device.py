@@ -1,7 +1,8 @@
 """Where learners run changes no bit: a GPU that is the host, one that is not there, and both."""
 
 from functools import cache
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -9,8 +10,9 @@ import numpy as np
 import pytest
 
 from emphatic import Learner, learners, problems
-from emphatic.engine import run
+from emphatic.engine import Experience, run
 from emphatic.engine.fused import cuda, estimate
+from emphatic.engine.tasks import plan, Task
 
 from .fused import host
 
@@ -105,6 +107,16 @@ def test_auto_gives_a_gpu_what_it_does_faster_in_all(gpu, monkeypatch):
 
 def test_auto_takes_a_gpu_that_costs_nothing(fast):
     assert critics("auto").attrs["device"] == "a GPU that is the host"
+
+
+def test_parts_of_tasks_fit_and_share_what_is_left(monkeypatch):
+    """Those that have the memory of the process come first."""
+    monkeypatch.setattr(Task, "num_bytes", 40)
+    gpu, cpu = (cast(Experience, SimpleNamespace(memory_bytes=n)) for n in (100, None))
+    tasks = [Task(gpu if n < 5 else cpu, [], n, [n]) for n in range(7)]
+    parts = plan(tasks)
+    assert [[task.first for task in part] for part in parts] == [[5, 6, 0, 1], [2, 3], [4]]
+    assert [task.slice_bytes for task in tasks[:5]] == [10, 10, 10, 10, 60]
 
 
 def test_what_does_not_fit_a_gpu_runs_in_parts(gpu):

@@ -293,7 +293,6 @@ def prepare(
         else:
             fitting = blocks[place]
         if min(block, counts[name]) != min(fitting, counts[name]):
-            jobs.clear()  # whose memory they need
             return compile_jobs(name, fitting)
         return jobs
 
