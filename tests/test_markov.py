@@ -505,6 +505,16 @@ def test_a_stationary_law_keeps_its_digits_where_a_chain_of_302_states_nearly_fa
     np.testing.assert_allclose(law, exact.astype(float), rtol=1e-9 if coupling == 1e-3 else 1e-13)
 
 
+@pytest.mark.parametrize("coupling", [1e-17, 1e-18, 1e-20, 1e-30])
+def test_a_bound_is_never_small_where_the_law_is_wrong(coupling):
+    """Below rounding, whether it is noticed must not depend on how that falls."""
+    for seed in range(9):
+        chain = nearly_two(302, coupling, seed)
+        law, error = _markov._stationary_visits(chain)
+        exact = _markov._stationary_elimination(chain.copy())
+        assert np.abs(law / exact - 1.0).max() <= error
+
+
 def test_a_law_is_eliminated_in_blocks_as_it_is_state_by_state():
     """Three blocks and a rest, with entries over many magnitudes."""
     chain = np.random.default_rng(1).random((700, 700)) ** 20 + 1e-30

@@ -300,7 +300,9 @@ def _stationary_visits(matrix: Matrix) -> tuple[Vector, float]:
     """The law by the visits between two visits to one state, and a bound on relative errors.
 
     What rounding leaves of y = b + Q'y is some epsilon of (I + Q')y + b in each entry, and
-    (I - Q')^{-1}, which is not negative, carries it to y.
+    (I - Q')^{-1}, which is not negative, carries it to y. That is believed of an inverse with which
+    the state is reached from all others with probability 1, as it is: where the chain leaves a part
+    less often than numbers are rounded, both y and its bound are made up.
     """
     num_states = matrix.shape[0]
     d = np.full(num_states, 1.0 / num_states)
@@ -318,9 +320,11 @@ def _stationary_visits(matrix: Matrix) -> tuple[Vector, float]:
             residual = np.abs(row - (y - within.T @ y))
             epsilon = ROUNDING + float(np.nanmax(np.where(size > 0, residual / size, 0.0)))
             error = epsilon * float((resolvent.left(size) / y).max())
+            reached = resolvent.right(as_dense(matrix[others][:, [pin]])[:, 0])
     except ValueError:  # the factor is exactly singular
         return visits, np.inf
-    if not (visits > 0).all() or not error >= 0:
+    is_sound = np.abs(reached - 1.0).max() < 0.1 and (visits > 0).all()
+    if not is_sound or not error >= 0:
         error = np.inf
     return visits / visits.sum(), error
 
