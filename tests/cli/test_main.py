@@ -213,7 +213,7 @@ def test_what_the_documentation_shows_is_what_the_commands_print():
     parts = [part for page in pages for part in page.read_text(encoding="utf-8").split("```")]
     blocks = [part for part in parts if part.startswith("\n$ emphatic")]
     blocks = [block for block in blocks if "$ emphatic check" not in block]  # in test_check.py
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     folder, environment = Path(sys.executable).parent, {**os.environ, "PYTHONUTF8": "1"}
     processes = [
         subprocess.Popen(

@@ -256,7 +256,7 @@ def test_limits_of_learners_given_as_expressions_are_printed_beside_those_of_the
     ("text", "message"),
     [
         ("followon()", "learners: 'followon()': a step size that can go to 0 is required"),
-        ("etd(followon(),0.1)", "the step of etd is not affine in its weights"),
+        ("etd(followon(decay=1.0),0.1)", "emphasis.terms of etd has no mean"),
         ("gme", "learners: 'gme': unknown name 'gme'; did you mean 'gem'"),
     ],
 )

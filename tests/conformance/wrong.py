@@ -250,8 +250,8 @@ WRONG = {
         followon(lambda d, y: 1.0 + d["gamma"] * d["rho"] * d["M"]),
         "no `interest`: 1 in its place",
     ),
-    "sign": Wrong(TDC, tdc(sign=1.0), "with the other sign of `x_ahead * (y.x @ kappa)`"),
-    "no correction": Wrong(TDC, tdc(sign=0.0), "without the term `x_ahead * (y.x @ kappa)`"),
+    "sign": Wrong(TDC, tdc(sign=1.0), "with the other sign of `x_ahead * correction`"),
+    "no correction": Wrong(TDC, tdc(sign=0.0), "without the term `x_ahead * correction`"),
     "no decay of kappa": Wrong(TDC, tdc(decay=0.0), "without the term `y.x @ kappa`"),
     "no ridge": Wrong(GEM, gem(ridge=0.0), "no ridge: 0"),
     "ridge without the step size": Wrong(

@@ -231,7 +231,7 @@ def test_agents_are_measured_by_what_their_paths_mean():
             '"td(0.1)"',
             "line 19, grid.step_size: axis: unknown name 'step_size'; none is known",
         ),
-        ('"etd(followon(), 2^-9)"', '"td(0.1, 2)"', "line 16, learners.etd: td: too many"),
+        ('"etd(followon(), 2^-9)"', '"td(0.1, 0.5, 2)"', "line 16, learners.etd: td: too many"),
         ('["rmsve"]', '["emphasis_error"]', "'emphasis_error' is an error of emphasis; 'gtd2'"),
         ('"gtd2(step_size)"', '"gem(step_size)"', "'rmsve' is an error of values; 'gtd2' est"),
         (

@@ -52,7 +52,7 @@ def test_the_curve_of_a_learner_of_the_ratio_is_its_distance_from_it():
     ("learner", "measure", "message"),
     [
         (learners.gem(0.1), "value", "gem estimates the emphasis: the measure is 'emphasis'"),
-        (learners.td(0.1), "emphasis", "got 'emphasis', but etd estimates values"),
+        (learners.td(0.1), "emphasis", "got 'emphasis', but td estimates values"),
         (learners.gq2(0.1), "emphasis", "gq2 estimates action values"),
         (learners.constant(1.0), None, "constant does not say what it estimates; 'emphasis', "),
         (learners.cop_td(0.1, 0.9), "emphasis", "estimates the ratio: the measure is 'ratio'"),
