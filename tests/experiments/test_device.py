@@ -37,15 +37,14 @@ name = "small"
 steps = 300
 record_every = 100
 runs = 25
-measures = ["emphasis_error"]
-[problem]
-name = "baird"
-features = ["one-hot"]
+[grid]
+step_size = [0.01, 0.02, 5.0]
 [learners]
 gem = "gem(step_size)"
 td = "reverse_td(step_size)"
-[grid]
-step_size = [0.01, 0.02, 5.0]
+[problem]
+name = "baird"
+features = ["one-hot"]
 """
 COMPUTE = sys.modules["emphatic.experiments.compute"]  # a function has its name
 ON_CPU = toml.parse(TEXT)
@@ -110,7 +109,7 @@ def calls(monkeypatch) -> list[tuple[str, int]]:
     return made
 
 
-def contents(folder: Path) -> dict[str, tuple[Any, dict[str, object]]]:
+def contents(folder: Path) -> dict[str, tuple[xarray.Dataset, Any]]:
     """What the files of units hold, by their names, and what they say of themselves."""
     return {path.name: read(path) for path in (folder / "units").glob("*.safetensors")}
 
@@ -118,7 +117,7 @@ def contents(folder: Path) -> dict[str, tuple[Any, dict[str, object]]]:
 def devices_of(folder: Path) -> Counter[str]:
     """How many units each device has computed."""
     origins = [description["provenance"] for _, description in contents(folder).values()]
-    return Counter(str(origin["device"]).partition(",")[0] for origin in origins)  # pyright: ignore
+    return Counter(origin["device"].partition(",")[0] for origin in origins)
 
 
 def assert_same_units(folder: Path, expected: Path) -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import warnings
 from pathlib import Path
 from typing import Any, TYPE_CHECKING
 
@@ -99,12 +100,12 @@ class ReportOptions:
 
 
 def settle_device(device: DeviceName, engine: "Engine" = "auto") -> DeviceName:
-    """Returns where learners run; `auto` is the CPU where there is no GPU, which is said."""
+    """Returns where learners run; `auto` is the CPU where there is no GPU, of which it warns."""
     from ..engine.choice import count_gpus
 
     _, reason = count_gpus(device, engine)
     if reason:
-        report_error(f"device: {reason}; the CPU is used")
+        warnings.warn(f"device: {reason}; the CPU is used", stacklevel=2)
         return "cpu"
     return device
 

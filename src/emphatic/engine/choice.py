@@ -38,17 +38,15 @@ class Work(NamedTuple):
     num_threads: int = 1  # of the CPU
 
 
-def count_gpus(device: DeviceName, engine: Engine = "auto") -> tuple[int, str]:
-    """Counts the GPUs that fused learners may use, if any is asked for, or says why none can be.
-
-    A `ValueError` where it has to be one.
-    """
+def count_gpus(device: DeviceName, engine: Engine = "auto", number: int = 0) -> tuple[int, str]:
+    """Counts the GPUs that fused learners may use, if any is asked for and the one of this number
+    can be used; or says why not, in a `ValueError` where it has to be one."""
     if device == "cpu" or (device == "auto" and engine == "scan"):
         return 0, ""
     from .fused.cuda import count_devices, DeviceError, find_device
 
     try:
-        find_device()
+        find_device(number)
         return count_devices(), ""
     except DeviceError as error:
         if device == "gpu":

@@ -190,10 +190,8 @@ def _watch_capacity(client: Any, jobs: Jobs | None, on_message: OnMessage) -> Ca
                 raise ValueError(_NO_SCHEDULER) from None
             if jobs is not None:
                 jobs.renew(bool(threads))
-            last_look, size = (
-                time.monotonic(),
-                min(max_claims(), sum(threads.values()) + len(threads)),
-            )
+            last_look = time.monotonic()
+            size = min(max_claims(), sum(threads.values()) + len(threads))
             if "running" in states:
                 last_active = last_look
             elif last_look - last_active > _PATIENCE:
@@ -244,19 +242,21 @@ def _serve(
             raise KeyboardInterrupt
 
     units: Sequence[Unit] = pickle.loads(packed)
+    gpu = _choose_gpu(units, worker.name)
     try:
-        return compute_together(
-            units, worker.state.nthreads, check, _choose_gpu(units, worker.name)
-        )
+        return compute_together(units, worker.state.nthreads, check, gpu)
     except KeyboardInterrupt:
         raise RuntimeError("nobody waits for it any more") from None
 
 
 def _choose_gpu(units: Sequence[Unit], worker: object) -> int:
     """Chooses the GPU of a worker; those of this machine have numbers, and take turns."""
-    experiment = units[0].experiment
-    num_gpus, _ = count_gpus(experiment.device, experiment.engine)
-    return worker % num_gpus if isinstance(worker, int) and num_gpus else 0
+    if isinstance(worker, int) and units[0].experiment.device != "cpu":
+        from ..engine.fused.cuda import count_devices, DeviceError
+
+        with suppress(DeviceError):
+            return worker % count_devices()
+    return 0
 
 
 def _release(name: str, versions: Mapping[str, str]) -> list[str]:

@@ -45,7 +45,7 @@ def _program(unit: Unit, num_threads: int, gpu: int = 0) -> engines.Prepared:
         if key not in _programs:
             while len(_programs) >= MAX_PROGRAMS * (1 + gpu):
                 _programs.pop(next(iter(_programs)))
-            num_gpus, _ = count_gpus(experiment.device, experiment.engine)
+            num_gpus, _ = count_gpus(experiment.device, experiment.engine, gpu)
             program = engines.prepare(
                 unit.problem,
                 lambda problem: {unit.learner: experiment.learner(problem, unit.learner)},
