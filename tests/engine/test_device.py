@@ -112,7 +112,11 @@ def test_auto_takes_a_gpu_that_costs_nothing(fast):
 def test_parts_of_tasks_fit_and_share_what_is_left(monkeypatch):
     """Those that have the memory of the process come first."""
     monkeypatch.setattr(Task, "num_bytes", 40)
-    gpu, cpu = (cast(Experience, SimpleNamespace(memory_bytes=n)) for n in (100, None))
+    methods = dict.fromkeys(("begin", "advance", "seeds_per_task"), len)
+    gpu, cpu = (
+        cast(Experience, SimpleNamespace(memory_bytes=n, step_bytes=4, **methods))
+        for n in (100, None)
+    )
     tasks = [Task(gpu if n < 5 else cpu, [], n, [n]) for n in range(7)]
     parts = plan(tasks)
     assert [[task.first for task in part] for part in parts] == [[5, 6, 0, 1], [2, 3], [4]]
