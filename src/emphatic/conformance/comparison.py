@@ -9,17 +9,19 @@ from jaxtyping import Bool, Float
 from .implementation import Run
 from .iterates import Mutant, Ours
 from .mutants import catalogue
-from .trials import NUM_STEPS, NUM_STREAMS, Seen
+from .trials import NUM_STEPS, Seen
 
 DIGITS = {"float64": 2.0**-53, "float32": 2.0**-24}
 """The relative error of one rounding."""
 NUM_DISTURBED = 8
 SAFETY = 64.0
-"""What rounding may do: this many times what roundings of all that goes into a step do to ours."""
+"""What rounding may do: this many times what a rounding of all that ours sees does to it."""
 NEARBY = {"float64": 1e-9, "float32": 2e-3}
 """How near a slip must come to the predictions, relative to their size so far."""
 EXPLAINED = 0.02
 """How much of the difference may remain under a slip that explains it."""
+AS_NEAR = 1.5
+"""How much further than the nearest slip others may be: what is the same differs by rounding."""
 LARGEST = 1e30
 """Predictions beyond this are not compared: single precision ends at 1e38."""
 
@@ -49,8 +51,7 @@ def compute_right(ours: Ours) -> Right:
                 for name, array in ours.trial.seen.items()
                 if array.dtype.kind == "f"
             }
-            noise = digit * rng.uniform(-1, 1, (NUM_STREAMS, NUM_STEPS, ours.num_weights))
-            mutants.append(Mutant("", seen, seen, noise=noise))
+            mutants.append(Mutant("", seen, seen))
     predictions = ours.iterate(mutants)
     right = predictions[0]
     size, tolerance = _size(right), dict[str, np.ndarray]()
@@ -97,24 +98,19 @@ def find_slips(
     ours: Sequence[Ours], right: Sequence[Right], runs: Sequence[Run], precision: str
 ) -> list[Mutant]:
     """Returns the changes of our learner whose predictions are theirs in all trials."""
-    alive: list[int] | None = None
-    mutants: list[Mutant] = []
-    remaining: np.ndarray = np.zeros(0)
-    difference = max(map(relative_difference, runs, right))
+    mutants = catalogue(ours[0])
+    alive, remaining = np.arange(len(mutants)), np.zeros(len(mutants))
     for each, run in zip(ours, runs, strict=True):
-        mutants = catalogue(each)
-        tried = list(range(len(mutants))) if alive is None else alive
-        if not tried:
+        if not len(alive):
             return []
-        predictions = each.iterate([mutants[n] for n in tried])
-        far = np.array([_distance(run, p) for p in predictions])
-        before = remaining if alive is not None else np.zeros(len(far))
-        near = far < NEARBY[precision]
-        alive = [n for n, is_near in zip(tried, near, strict=True) if is_near]
-        remaining = np.maximum(before, far)[near]
-    explains = remaining <= EXPLAINED * difference
-    assert alive is not None
-    return [mutants[n] for n, is_one in zip(alive, explains, strict=True) if is_one]
+        tried = mutants if each is ours[0] else catalogue(each)
+        predictions = each.iterate([tried[n] for n in alive])
+        remaining = np.maximum(remaining, [_distance(run, p) for p in predictions])
+        is_near = remaining < NEARBY[precision]
+        alive, remaining = alive[is_near], remaining[is_near]
+    difference = max(map(relative_difference, runs, right))
+    nearest = max(remaining.min(initial=np.inf) * AS_NEAR, NEARBY["float64"])
+    return [mutants[n] for n in alive[remaining <= min(EXPLAINED * difference, nearest)]]
 
 
 def _distance(run: Run, predictions: np.ndarray) -> float:

@@ -36,7 +36,6 @@ class Mutant:
     - `numbers`: Other values of the learner's numbers.
     - `code`, `prediction_code`: The number of a change of the equation, see [Equation].
     - `tables`: Other values for arrays that the learner has from the problem.
-    - `noise`: Relative disturbances of the state before each step.
     - `sites`: The lines that it is about.
     """
 
@@ -51,7 +50,6 @@ class Mutant:
     code: int = 0
     prediction_code: int = 0
     tables: tuple[np.ndarray, np.ndarray] | None = None
-    noise: np.ndarray | float = 0.0
     sites: tuple[Site, ...] = ()
 
 
@@ -74,7 +72,6 @@ class Now(NamedTuple):
     seen: Transition
     viewed: Transition
     factor: Any
-    noise: Any
 
 
 class Ours:
@@ -103,11 +100,6 @@ class Ours:
     def weights(self) -> dict[str, np.ndarray]:
         """The first state as arrays by name."""
         return {name: np.array(leaf) for name, leaf in named_leaves(self.initial).items()}
-
-    @property
-    def num_weights(self) -> int:
-        """How many numbers a state has."""
-        return sum(leaf.size for leaf in jax.tree.leaves(self.initial))
 
     def field_inputs(self, name: str) -> int:
         """Returns the number of an input of the equations: a field of the transition."""
@@ -152,12 +144,10 @@ class Ours:
             np.array([m.wiped is not None for m in mutants]),
             np.array([m.wiped or 0.0 for m in mutants]),
         )
-        size = (*shape, self.num_weights)
         steps = Now(
             stack("seen"),
             stack("viewed"),
             np.stack([np.broadcast_to(m.factor, shape) for m in mutants]),
-            np.stack([np.broadcast_to(m.noise, size) for m in mutants]),
         )
         return lanes, steps, Transition(**self.trial.seen), self.initial, self.numbers
 
@@ -167,7 +157,6 @@ class Ours:
         def follow(lane: Lane, now: Now, y: Transition) -> jax.Array:
             def body(state: PyTree, data: tuple[Now, Transition]) -> tuple[PyTree, jax.Array]:
                 now, y = data
-                state = _disturbed(state, now.noise)
                 prediction, after = self._mutated_step(lane, now, y, state, initial, numbers)
                 return after, prediction
 
@@ -211,15 +200,3 @@ def _choose(mask: jax.Array, one: PyTree, other: PyTree) -> PyTree:
     leaves = zip(mask, jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
     chosen = [jnp.where(is_one, a, b) for is_one, a, b in leaves]
     return jax.tree.unflatten(jax.tree.structure(one), chosen)
-
-
-def _disturbed(state: PyTree, noise: jax.Array) -> PyTree:
-    """Returns a state with relative disturbances of its real numbers."""
-    leaves, structure = jax.tree.flatten(state)
-    first, moved = 0, []
-    for leaf in leaves:
-        by = noise[first : first + leaf.size].reshape(leaf.shape)
-        first += leaf.size
-        is_real = jnp.issubdtype(leaf.dtype, jnp.floating)
-        moved.append(leaf + leaf * by if is_real else leaf)
-    return jax.tree.unflatten(structure, moved)
