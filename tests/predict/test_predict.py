@@ -107,7 +107,7 @@ def weight_labels(problem, name):
     labels = []
     for weight, kind in transcriptions.LEARNERS[name][0].items():
         if callable(kind):
-            shape = np.shape(kind(problem.x.shape[1]))
+            shape = np.asarray(kind(problem.x.shape[1])).shape
             labels += [weight + "".join(f"[{n}]" for n in index) for index in np.ndindex(shape)]
             continue
         size = kind[1] if isinstance(kind, tuple) else "x"
@@ -116,7 +116,13 @@ def weight_labels(problem, name):
     return labels
 
 
-@pytest.mark.parametrize("name", AFFINE)
+FAMILY = ("tdrc", "pgtd2", "gem-decay", "tdec", "tderc")  # affine as those before are
+FAMILY += ("cop_td", "gradient_cop_td", "gradient_dice")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow if n in FAMILY else ()) for n in AFFINE]
+)
 def test_the_recursion_is_the_enumeration_of_all_paths(name):
     """With a discount that varies, and a start that is not stationary, to 1e-12."""
     problem, target = build((2, 2, 2, 3), 11, varying=True)

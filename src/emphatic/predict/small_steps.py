@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import jax
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
@@ -115,7 +114,7 @@ def small_steps(problem: Problem, factory: Factory, target: ArrayLike | None = N
     chain = find_chain(
         problem, enumerated, lambda rows: all(_is_close(x, x[rows]) for x in examples[0])
     )
-    samples = jax.tree.map(lambda leaf: leaf[chain.rows], enumerated.sample)
+    row_of = np.searchsorted(chain.rows, np.arange(count), side="right") - 1
     is_trace = _find_traces(point, *examples)
     learned = np.flatnonzero(~is_trace)
     moving = np.flatnonzero(is_trace)
@@ -125,9 +124,10 @@ def small_steps(problem: Problem, factory: Factory, target: ArrayLike | None = N
     def evaluate(
         zeta: Float[np.ndarray, "y m"], theta: Float[np.ndarray, " n"], alpha: float = SIZES[0]
     ) -> _Evaluation:
-        d = np.empty((len(zeta), size))
-        d[:, moving], d[:, learned] = zeta, theta
-        after, prediction, jacobian, slope = derivatives(alpha, d, samples)
+        d = np.empty((count, size))
+        d[:, moving], d[:, learned] = zeta[row_of], theta
+        results = derivatives(alpha, d, enumerated.sample)
+        after, prediction, jacobian, slope = (result[chain.rows] for result in results)
         return _Evaluation(
             traces=after[:, moving],
             trace_matrix=jacobian[:, moving][:, :, moving],
