@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -292,6 +293,26 @@ def test_where_a_gpu_fails_the_others_finish_what_they_have_begun():
     assert sorted(begun) == [0, 1]  # and no other
 
 
+def test_ctrl_c_stops_the_calls_that_run():
+    stopped = Event()
+
+    def compute_group(units: Any, on_progress: Any, gpu: int) -> Any:
+        try:
+            for _ in range(1000 * gpu):
+                on_progress(0, 1)
+                time.sleep(0.01)
+        except KeyboardInterrupt:
+            stopped.set()
+            raise
+        return [xarray.Dataset() for _ in units]
+
+    bundles = ([(unit, report)] for unit in ON_CPU.units[:2])
+    results = groups.compute_groups(bundles, 2, compute_group)
+    assert next(results)[0] is ON_CPU.units[0]
+    results.close()
+    assert stopped.is_set()
+
+
 # `auto`, and what cannot run
 
 
@@ -309,6 +330,7 @@ def test_auto_without_a_gpu_says_so_once(tmp_path, finished, monkeypatch):
         raise cuda.DeviceError("device: no driver of NVIDIA is installed; device='cpu' needs none")
 
     monkeypatch.setattr(cuda, "find_device", fail)
+    monkeypatch.setattr(COMPUTE, "_programs", {})
     messages: list[str] = []
     folder, auto = tmp_path / "store", dataclasses.replace(ON_CPU, device="auto")
     completion.complete(auto, folder, num_threads=1, on_message=messages.append)
