@@ -135,6 +135,8 @@ def find_gpus(experiment: Experiment, on_message: Callable[[str], None]) -> int:
 def _units_per_call(unit: Unit, num_gpus: int, num_threads: int) -> int:
     """Returns how many units like this one a call computes: those that fill a GPU, if there are."""
     program = _program(unit, num_threads)
+    if not program.on_gpu:
+        return 1
     share = -(-unit.experiment.num_runs // (BLOCK * num_gpus))
     fitting = int(available_memory()) // (MEMORY_SHARE * num_gpus * program.seed_bytes * BLOCK)
     filling = GPU_CELLS // (unit.num_lanes * BLOCK)
