@@ -77,7 +77,7 @@ def test_the_verdict_as_json(capsys, folder):
         ("check mytdc:Checked", "as: not given"),
         ("check mytdc:Chequed --as tdc(0.1)", "did you mean 'Checked'"),
         ("check mytdc --as tdc(0.1)", "has no functions init, step and predict"),
-        ("check nothing --as tdc(0.1)", "'nothing' cannot be imported"),
+        ("check no_such_module --as tdc(0.1)", "'no_such_module' cannot be imported"),
         ("check mytdc:Checked --as tdc", "as: tdc lacks step_size"),
     ],
 )

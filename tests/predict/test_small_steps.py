@@ -9,7 +9,10 @@ from emphatic.engine import run
 from ..strategies import build
 
 WALK = problems.random_walk()
-AFFINE = ["td(step_size)", "gem(step_size, 1e-2)", "gq2(step_size, 1e-2)"]
+AFFINE = ["td(step_size)", pytest.param("gq2(step_size, 1e-2)", marks=pytest.mark.slow)]
+AFFINE += ["gem(step_size, 1e-2)"]
+TRACED = ["etd(followon(), step_size)"]
+TRACED += [pytest.param("etq(followon(0), step_size)", marks=pytest.mark.slow)]
 
 
 def varying():
@@ -28,7 +31,7 @@ def test_the_covariance_of_small_steps_is_the_limit_of_the_exact_ones(text):
     np.testing.assert_allclose(exact.covariance / step_size, covariance, atol=5e-3 * largest)
 
 
-@pytest.mark.parametrize("text", ["etd(followon(), step_size)", "etq(followon(0), step_size)"])
+@pytest.mark.parametrize("text", TRACED)
 def test_the_variance_of_a_learner_with_a_trace_is_that_of_many_runs(text):
     """The trace and the errors of successive steps are correlated; both widen the variance."""
     step_size, start = 0.004, 20_000
