@@ -35,7 +35,12 @@ from .wrong import (
 # Right learners
 
 
-@pytest.mark.parametrize("name", EXPRESSIONS)
+FEW = ("gem", "gq2", "tdc", "td", "gem-etd", "followon", "etq")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in FEW else pytest.mark.slow) for n in EXPRESSIONS]
+)
 def test_a_transcription_conforms(name):
     verdict = check(transcription(name), EXPRESSIONS[name])
     assert verdict.conforms, str(verdict)
