@@ -50,13 +50,15 @@ def test_at_1_the_ratio_is_that_of_long_run_frequencies(pair):
 
 
 def test_several_closed_classes_have_the_probabilities_of_ending_there():
-    """From state 0 to 1 with 3/4, to 2 with 1/4 and from both nowhere else; mu returns."""
-    p = np.zeros((3, 2, 3))
-    p[0, 0, 1] = p[0, 1, 2] = p[1, 0, 1] = p[1, 1, 0] = p[2, 0, 2] = p[2, 1, 0] = 1.0
-    target = np.array([[0.75, 0.25], [1.0, 0.0], [1.0, 0.0]])
-    problem = Problem(MDP(p, 0.0, 0.9), np.full((3, 2), 0.5), 1.0, np.eye(3), target=target)
+    """From state 0 to 3, from there to 1 with 3/4 and to 2 with 1/4, which stay; mu returns."""
+    p = np.zeros((4, 2, 4))
+    p[0, :, 3] = p[3, 0, 1] = p[3, 1, 2] = 1.0
+    p[1, 0, 1] = p[1, 1, 0] = p[2, 0, 2] = p[2, 1, 0] = 1.0
+    target = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.75, 0.25]])
+    problem = Problem(MDP(p, 0.0, 0.9), np.full((4, 2), 0.5), 1.0, np.eye(4), target=target)
     d = problem.stationary
-    expected = [0.0, d[1] + 0.75 * d[0], d[2] + 0.25 * d[0]]
+    passing = d[0] + d[3]
+    expected = [0.0, d[1] + 0.75 * passing, d[2] + 0.25 * passing, 0.0]
     np.testing.assert_allclose(d * oracle.density_ratio(problem, discount=1.0), expected)
     near = oracle.density_ratio(problem, discount=1.0 - 1e-9)
     np.testing.assert_allclose(d * near, expected, atol=1e-8)
